@@ -1,0 +1,3 @@
+module github.com/kollet/kollet
+
+go 1.26
