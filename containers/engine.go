@@ -14,6 +14,10 @@ import (
 // ErrNotFound is returned, wrapped, when an image or a container does not exist.
 var ErrNotFound = errors.New("not found")
 
+// ErrUnreachable is returned, wrapped, when the engine does not answer or went
+// away meanwhile: what was asked for may have happened or not.
+var ErrUnreachable = errors.New("container engine cannot be reached")
+
 // Engine is a container engine on this machine. All methods are safe for
 // concurrent use, honour their context, and return errors that say what was
 // being done and to what. Identifiers of containers are the engine's own and
@@ -28,23 +32,29 @@ type Engine interface {
 	Image(ctx context.Context, ref string) (Image, error)
 	// Pull fetches an image from its registry. It contacts the registry even if
 	// the image is present. Layers that are present are not fetched again.
-	// progress, which may be nil, is called from one goroutine.
+	// progress, which may be nil, is called from one goroutine. ErrNotFound
+	// when the registry answers that it has no such image or tag.
 	Pull(ctx context.Context, ref string, progress func(Progress)) (Image, error)
 	// RemoveImage drops an image by id with all its names. It is no error if
-	// the image is gone; it is one if a container uses it.
+	// the image is gone; it is one if a container uses it, running or not, and
+	// then nothing is dropped.
 	RemoveImage(ctx context.Context, id string) error
 
 	// Create makes a container from spec and returns its id; nothing runs yet.
-	// A failed Create leaves nothing behind. The name must be free.
+	// A failed Create leaves nothing behind, unless the engine went away
+	// (ErrUnreachable). The name must be free, the image present.
 	Create(ctx context.Context, spec Spec) (id string, err error)
 	// Start runs a created or stopped container. It is no error if it runs.
 	Start(ctx context.Context, id string) error
-	// Stop sends the stop signal, waits for grace, kills, and returns when the
-	// container has ended and the engine has cleaned up. The engine does not
-	// restart what was stopped so. It is no error if it does not run.
+	// Stop sends the stop signal, waits for grace (rounded up to whole seconds
+	// where the engine counts so), kills, and returns when the container has
+	// ended and the engine has cleaned up. The engine does not restart what was
+	// stopped so, not even when it is restarted itself. It is no error if the
+	// container does not run.
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	// Settle gives a container its name and restart policy, running or not.
-	// It does nothing where both already hold.
+	// It does nothing where both already hold. It fails, and changes nothing,
+	// when another container has the name.
 	Settle(ctx context.Context, id, name string, restart Restart) error
 	// Remove deletes a container that does not run, with its writable layer but
 	// without its named volumes. It is no error if it is gone.
@@ -57,10 +67,11 @@ type Engine interface {
 	List(ctx context.Context, labels map[string]string) ([]Container, error)
 
 	// Exec runs a command inside a running container and returns its exit
-	// status. An error means that it could not be run or was interrupted.
+	// status. An error means that it could not be run or was interrupted; when
+	// the context ends, the command is killed.
 	Exec(ctx context.Context, id string, cmd Exec) (status int, err error)
 	// Logs copies what the container printed, standard output and error both,
-	// to w.
+	// to w. With Follow, the end of the context is no error.
 	Logs(ctx context.Context, id string, opts LogOptions, w io.Writer) error
 
 	// Close releases the connection.
@@ -81,7 +92,7 @@ type Info struct {
 // Image is an image on this machine.
 type Image struct {
 	ID         string   `json:"id"`                // content address of its configuration
-	Digest     string   `json:"digest,omitempty"`  // repository@sha256:… it was pulled as; empty if it never was
+	Digest     string   `json:"digest,omitempty"`  // repository@sha256:… it was pulled as, repository in full (docker.io/library/…); empty if it never was
 	Size       int64    `json:"size"`              // bytes, unpacked
 	Entrypoint []string `json:"entrypoint"`        // as the image declares it
 	Command    []string `json:"command"`           // likewise
@@ -112,7 +123,7 @@ type Spec struct {
 	Image      string            `json:"image"` // digest or id, so that it means one thing for ever
 	Labels     map[string]string `json:"labels,omitempty"`
 	Entrypoint []string          `json:"entrypoint,omitempty"` // replaces the image's
-	Command    []string          `json:"command,omitempty"`    // replaces the image's
+	Command    []string          `json:"command,omitempty"`    // replaces the image's, which an Entrypoint alone drops
 	WorkingDir string            `json:"workdir,omitempty"`    // empty: the image's
 	User       string            `json:"user,omitempty"`       // empty: the image's
 	Env        map[string]string `json:"env,omitempty"`        // over the image's
@@ -172,8 +183,8 @@ const (
 // Container is a container as the engine has it now. Spec is read back from the
 // engine, not remembered: fields that the engine fills in by itself (the
 // image's environment, its default mounts, its default limits) are left out, so
-// that it equals the spec the container was created from unless somebody
-// changed it.
+// that it equals the Canonical form of the spec the container was created from
+// (or was settled to) unless somebody changed it.
 type Container struct {
 	ID       string
 	ImageID  string // as Image.ID
@@ -196,7 +207,7 @@ type Exec struct {
 	Stdin  io.Reader // nil: none
 	Stdout io.Writer // nil: dropped
 	Stderr io.Writer // nil: dropped; unused with TTY
-	Resize <-chan [2]uint16
+	Resize <-chan [2]uint16 // columns and rows of the terminal, with TTY
 }
 
 // LogOptions chooses what Logs copies.

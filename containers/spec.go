@@ -1,0 +1,170 @@
+package containers
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// pinned is an image reference that means one thing for ever.
+var pinned = regexp.MustCompile(`^([^@]+@)?sha256:[0-9a-f]{64}$`)
+
+// Limits are the resource limits that a Ulimit may name, from getrlimit(2).
+var Limits = []string{"as", "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile",
+	"nproc", "rss", "rtprio", "rttime", "sigpending", "stack"}
+
+var propagations = []string{"", "rprivate", "private", "rslave", "slave", "rshared", "shared"}
+
+// Check finds what no engine could honour, before one is asked: it returns the
+// first problem, naming the field.
+func (s Spec) Check() error {
+	if s.Name == "" {
+		return fmt.Errorf("a container needs a name")
+	}
+	if !pinned.MatchString(s.Image) {
+		return fmt.Errorf("image %q can change its meaning: give its digest (name@sha256:…) or id (sha256:…)", s.Image)
+	}
+	modes := []struct {
+		field, value string
+		allowed      []string
+	}{
+		{"pid", s.PID, []string{"", "host"}},
+		{"ipc", s.IPC, []string{"", "host"}},
+		{"cgroupns", s.CgroupNS, []string{"", "host"}},
+		{"network", s.Network, []string{"", "host", "none"}},
+		{"restart", string(s.Restart), []string{"", string(RestartNo), string(RestartUnlessStopped)}},
+	}
+	for _, m := range modes {
+		if !slices.Contains(m.allowed, m.value) {
+			return fmt.Errorf("%s is %q: expected one of %q", m.field, m.value, m.allowed)
+		}
+	}
+	if s.LogSize < 0 || s.LogFiles < 0 || (s.LogFiles > 0 && s.LogSize == 0) {
+		return fmt.Errorf("log_files %d with log_size %d: files are counted only if their size is limited, set log_size", s.LogFiles, s.LogSize)
+	}
+	for key := range s.Env {
+		if key == "" || strings.ContainsAny(key, "=\x00") {
+			return fmt.Errorf("env %q is not a variable's name", key)
+		}
+	}
+	for _, d := range s.Devices {
+		if !path.IsAbs(d) {
+			return fmt.Errorf("device %q is not an absolute path", d)
+		}
+	}
+	if err := checkMounts(s.Mounts); err != nil {
+		return err
+	}
+	return checkUlimits(s.Ulimits)
+}
+
+func checkMounts(mounts []Mount) error {
+	seen := map[string]bool{}
+	for _, m := range mounts {
+		target := path.Clean(m.Target)
+		switch {
+		case !path.IsAbs(m.Target) || target == "/":
+			return fmt.Errorf("mount target %q: expected an absolute path below /", m.Target)
+		case seen[target]:
+			return fmt.Errorf("two mounts have the target %s", target)
+		case m.Type == Bind && !path.IsAbs(m.Source):
+			return fmt.Errorf("bind mount at %s: source %q is not an absolute path", target, m.Source)
+		case m.Type == Volume && (m.Source == "" || strings.Contains(m.Source, "/")):
+			return fmt.Errorf("volume at %s: %q is not a volume's name", target, m.Source)
+		case m.Type == Tmpfs && m.Source != "":
+			return fmt.Errorf("tmpfs at %s takes no source, but has %q", target, m.Source)
+		case m.Type != Bind && m.Type != Volume && m.Type != Tmpfs:
+			return fmt.Errorf("mount at %s has type %q: expected bind, volume or tmpfs", target, m.Type)
+		case !slices.Contains(propagations, m.Propagation):
+			return fmt.Errorf("mount at %s: propagation %q: expected one of %q", target, m.Propagation, propagations[1:])
+		case m.Type != Bind && m.Propagation != "":
+			return fmt.Errorf("mount at %s: only a bind mount has a propagation", target)
+		}
+		seen[target] = true
+	}
+	return nil
+}
+
+func checkUlimits(limits []Ulimit) error {
+	seen := map[string]bool{}
+	for _, u := range limits {
+		switch {
+		case !slices.Contains(Limits, u.Name):
+			return fmt.Errorf("ulimit %q: expected one of %s", u.Name, strings.Join(Limits, ", "))
+		case seen[u.Name]:
+			return fmt.Errorf("ulimit %s is given twice", u.Name)
+		case u.Soft < -1 || u.Hard < -1:
+			return fmt.Errorf("ulimit %s is negative: -1 means unlimited", u.Name)
+		case u.Hard != -1 && (u.Soft == -1 || u.Soft > u.Hard):
+			return fmt.Errorf("ulimit %s: the soft limit %d is above the hard limit %d", u.Name, u.Soft, u.Hard)
+		}
+		seen[u.Name] = true
+	}
+	return nil
+}
+
+// Canonical returns a copy in the one form that Engine.Inspect uses, so that
+// two specs that mean the same compare equal: lists whose order says nothing
+// are sorted, paths are clean, defaults that have a name are spelled one way.
+func (s Spec) Canonical() Spec {
+	s.Labels = maps.Clone(s.Labels)
+	s.Env = maps.Clone(s.Env)
+	if len(s.Labels) == 0 {
+		s.Labels = nil
+	}
+	if len(s.Env) == 0 {
+		s.Env = nil
+	}
+	s.Entrypoint = list(s.Entrypoint)
+	s.Command = list(s.Command)
+	s.CapAdd = capabilities(s.CapAdd)
+	s.CapDrop = capabilities(s.CapDrop)
+
+	s.Devices = list(s.Devices)
+	for i := range s.Devices {
+		s.Devices[i] = path.Clean(s.Devices[i])
+	}
+	slices.Sort(s.Devices)
+
+	s.Mounts = list(s.Mounts)
+	for i := range s.Mounts {
+		m := &s.Mounts[i]
+		m.Target = path.Clean(m.Target)
+		if m.Type == Bind {
+			m.Source = path.Clean(m.Source)
+		}
+		if m.Propagation == "rprivate" {
+			m.Propagation = ""
+		}
+	}
+	slices.SortFunc(s.Mounts, func(a, b Mount) int { return strings.Compare(a.Target, b.Target) })
+
+	s.Ulimits = list(s.Ulimits)
+	slices.SortFunc(s.Ulimits, func(a, b Ulimit) int { return strings.Compare(a.Name, b.Name) })
+
+	if s.Restart == "" {
+		s.Restart = RestartNo
+	}
+	return s
+}
+
+// list copies a list; an empty one is nil.
+func list[T any](in []T) []T {
+	if len(in) == 0 {
+		return nil
+	}
+	return slices.Clone(in)
+}
+
+// capabilities puts names in the form NET_ADMIN, sorted and each once.
+func capabilities(in []string) []string {
+	out := list(in)
+	for i := range out {
+		out[i] = strings.TrimPrefix(strings.ToUpper(out[i]), "CAP_")
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
