@@ -1,0 +1,164 @@
+// Package bounded is an OCI runtime for machines whose capability bounding set
+// is restricted. There, Docker asks runc for capabilities that nobody can give,
+// and every privileged container fails with "unable to apply caps". This
+// runtime takes the capabilities that its own bounding set lacks out of what it
+// is asked for, and becomes runc.
+package bounded
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Name is what the program is called: a program that is started under this
+// name should call Main.
+const Name = "oci-runtime-bounded"
+
+// names of capabilities by number, from capability.h of the kernel.
+var names = []string{
+	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER", "CAP_FSETID",
+	"CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SETPCAP", "CAP_LINUX_IMMUTABLE",
+	"CAP_NET_BIND_SERVICE", "CAP_NET_BROADCAST", "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_IPC_LOCK",
+	"CAP_IPC_OWNER", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE",
+	"CAP_SYS_PACCT", "CAP_SYS_ADMIN", "CAP_SYS_BOOT", "CAP_SYS_NICE", "CAP_SYS_RESOURCE",
+	"CAP_SYS_TIME", "CAP_SYS_TTY_CONFIG", "CAP_MKNOD", "CAP_LEASE", "CAP_AUDIT_WRITE",
+	"CAP_AUDIT_CONTROL", "CAP_SETFCAP", "CAP_MAC_OVERRIDE", "CAP_MAC_ADMIN", "CAP_SYSLOG",
+	"CAP_WAKE_ALARM", "CAP_BLOCK_SUSPEND", "CAP_AUDIT_READ", "CAP_PERFMON", "CAP_BPF",
+	"CAP_CHECKPOINT_RESTORE",
+}
+
+// Missing names the capabilities that the kernel knows and the bounding set of
+// this process lacks; none means that plain runc will do.
+func Missing() []string {
+	var missing []string
+	for number, name := range names {
+		set, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(number), 0, 0, 0)
+		if err == nil && set == 0 { // an error: an older kernel, without it
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// Main changes what the arguments point to and executes runc with them. It
+// returns only if that fails, with the exit status that runc uses for errors.
+func Main(args []string) (status int) {
+	err := run(args)
+	fmt.Fprintf(os.Stderr, "%s: %v\n", Name, err)
+	return 1
+}
+
+func run(args []string) error {
+	if path := document(args[1:]); path != "" {
+		if err := limit(path, Missing()); err != nil {
+			return err
+		}
+	}
+	runc, err := exec.LookPath("runc")
+	if errors.Is(err, exec.ErrNotFound) {
+		runc, err = exec.LookPath("/usr/sbin/runc") // daemons may have a PATH without sbin
+	}
+	if err != nil {
+		return fmt.Errorf("find runc: %w; install it with: make deps", err)
+	}
+	err = unix.Exec(runc, append([]string{"runc"}, args[1:]...), os.Environ())
+	return fmt.Errorf("execute %s: %w", runc, err)
+}
+
+// document finds the file that says which capabilities a process gets: the
+// bundle's config.json for create and run, the process file for exec. It is
+// empty for everything else. See runc(8), runc-create(8), runc-exec(8).
+func document(args []string) string {
+	at := slices.IndexFunc(args, func(arg string) bool {
+		return arg == "create" || arg == "run" || arg == "exec"
+	})
+	if at < 0 {
+		return ""
+	}
+	command, rest := args[at], args[at+1:]
+	if command == "exec" {
+		return value(rest, "process", "p")
+	}
+	return filepath.Join(value(rest, "bundle", "b"), "config.json")
+}
+
+// value of a flag, in any of the forms -f V, --flag V, -f=V, --flag=V.
+func value(args []string, long, short string) string {
+	for i, arg := range args {
+		name, v, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		switch {
+		case arg == "--":
+			return ""
+		case !strings.HasPrefix(arg, "-") || name != long && name != short:
+		case joined:
+			return v
+		case i+1 < len(args):
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+// limit rewrites the file at path without the missing capabilities.
+func limit(path string, missing []string) error {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read what runc shall run: %w", err)
+	}
+	changed, err := without(old, missing)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if changed == nil {
+		return nil
+	}
+	if err := os.WriteFile(path, changed, 0o600); err != nil {
+		return fmt.Errorf("take capabilities out of the container's process: %w", err)
+	}
+	return nil
+}
+
+// without returns a runtime configuration or a process of the OCI runtime
+// specification less the given capabilities; nil if it has none of them. All
+// else keeps its value, numbers to the last digit.
+func without(document []byte, missing []string) ([]byte, error) {
+	var root map[string]any
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	if err := d.Decode(&root); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("more than one JSON document")
+	}
+	process := root
+	if p, ok := root["process"].(map[string]any); ok {
+		process = p
+	}
+	sets, _ := process["capabilities"].(map[string]any)
+	changed := false
+	for name, set := range sets {
+		list, _ := set.([]any)
+		kept := slices.DeleteFunc(slices.Clone(list), func(c any) bool {
+			s, ok := c.(string)
+			return ok && slices.Contains(missing, s)
+		})
+		if len(kept) < len(list) {
+			sets[name], changed = kept, true
+		}
+	}
+	if !changed {
+		return nil, nil
+	}
+	return json.Marshal(root)
+}

@@ -1,0 +1,190 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// TB is the part of testing.TB that this package needs; programs other than
+// tests give their own.
+type TB interface {
+	Helper()
+	Name() string
+	Logf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Failed() bool
+	Cleanup(func())
+}
+
+// ready is how long a daemon may take until it answers. It bounds how long a
+// broken test hangs, nothing else.
+const ready = 2 * time.Minute
+
+// daemon is a program that runs beside the test, with a log file.
+type daemon struct {
+	t     TB
+	name  string
+	log   string
+	make  func() *exec.Cmd
+	probe func(context.Context) error // nil error: it answers
+
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+}
+
+// program finds a program of a Debian package.
+func program(t TB, name string) string {
+	t.Helper()
+	for _, dir := range filepath.SplitList(os.Getenv("PATH") + ":/usr/sbin:/usr/bin:/sbin") {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	t.Fatalf("%s is not installed; install it with: make deps", name)
+	return ""
+}
+
+// Dir makes a directory on disk that is removed after the test, with all that
+// is mounted below it by then. Its path is short enough for a socket below it.
+func Dir(t TB, name string) string {
+	t.Helper()
+	if !Inside() {
+		t.Fatalf("not inside a machine: TestMain must call machine.Main")
+	}
+	dir, err := os.MkdirTemp(os.Getenv(dirVar), name+"-")
+	if err != nil {
+		t.Fatalf("make a directory for %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		if err := removeTree(dir); err != nil {
+			t.Logf("remove what %s left: %v", name, err)
+		}
+	})
+	return dir
+}
+
+// start runs the daemon and waits until it answers.
+func (d *daemon) start() {
+	d.t.Helper()
+	if d.running() {
+		return
+	}
+	log, err := os.OpenFile(d.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		d.t.Fatalf("open the log of %s: %v", d.name, err)
+	}
+	defer log.Close()
+	cmd := d.make()
+	cmd.Stdout, cmd.Stderr = log, log
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true // an interrupt from the terminal is for the test
+	if err := cmd.Start(); err != nil {
+		d.t.Fatalf("start %s: %v", d.name, err)
+	}
+	done := make(chan struct{})
+	go func() {
+		cmd.Wait() // how it ended is in its log
+		close(done)
+	}()
+	d.cmd, d.done = cmd, done
+	if err := d.await(); err != nil {
+		d.t.Fatalf("start %s: %v\n%s", d.name, err, d.tail())
+	}
+}
+
+// await waits until the daemon answers.
+func (d *daemon) await() error {
+	ctx, cancel := context.WithTimeout(context.Background(), ready)
+	defer cancel()
+	for {
+		err := d.probe(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-d.done:
+			return errors.New("it ended: " + d.cmd.ProcessState.String())
+		case <-ctx.Done():
+			return fmt.Errorf("it does not answer: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (d *daemon) running() bool {
+	if d.done == nil {
+		return false
+	}
+	select {
+	case <-d.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// end sends a signal and waits until the process has ended.
+func (d *daemon) end(s syscall.Signal) {
+	d.t.Helper()
+	if !d.running() {
+		return
+	}
+	d.cmd.Process.Signal(s)
+	select {
+	case <-d.done:
+	case <-time.After(ready):
+		d.cmd.Process.Kill()
+		<-d.done
+		d.t.Fatalf("%s did not end on %v\n%s", d.name, s, d.tail())
+	}
+}
+
+// tail is the end of the log.
+func (d *daemon) tail() string {
+	const lines = 40
+	text, err := os.ReadFile(d.log)
+	if err != nil {
+		return err.Error()
+	}
+	text = bytes.TrimRight(text, "\n")
+	from := len(text)
+	for range lines {
+		if from = bytes.LastIndexByte(text[:from], '\n'); from < 0 {
+			break
+		}
+	}
+	return fmt.Sprintf("--- last lines of %s:\n%s", d.log, text[from+1:])
+}
+
+// tellOnFailure prints the end of the log if the test failed. It is to be
+// registered after Dir, so that it runs before the log is removed.
+func (d *daemon) tellOnFailure() {
+	d.t.Cleanup(func() {
+		if d.t.Failed() {
+			d.t.Logf("%s", d.tail())
+		}
+	})
+}
+
+// count numbers things that need short, unique names.
+var count = func() func() int {
+	var mu sync.Mutex
+	n := 0
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return n
+	}
+}()

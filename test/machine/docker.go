@@ -1,0 +1,191 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/kollet/kollet/test/machine/bounded"
+)
+
+// Docker is a Docker engine of the test's own.
+type Docker struct {
+	Socket string // unix:///…, for DOCKER_HOST
+	Root   string // data root
+	PID    int    // of dockerd, as it was last started
+
+	d       *daemon
+	exec    string // where it keeps the state of what runs
+	pidfile string
+}
+
+// DockerOption changes how dockerd is started.
+type DockerOption func(*dockerSetup)
+
+type dockerSetup struct{ args []string }
+
+// LiveRestore lets containers run on while dockerd does not.
+func LiveRestore() DockerOption { return DockerArgs("--live-restore") }
+
+// DockerArgs adds arguments for dockerd, see dockerd(8).
+func DockerArgs(args ...string) DockerOption {
+	return func(s *dockerSetup) { s.args = append(s.args, args...) }
+}
+
+// Dockerd starts a Docker engine and waits until it answers. When the test
+// ends, the engine and all processes of its containers are killed and its data
+// is removed. Containers have no network but the host's. Registries on loopback
+// addresses need no TLS: that is dockerd's own rule.
+func Dockerd(t TB, options ...DockerOption) *Docker {
+	t.Helper()
+	dockerd := program(t, "dockerd")
+	dir := Dir(t, "docker")
+	var setup dockerSetup
+	for _, option := range options {
+		option(&setup)
+	}
+	// Sockets have short paths: unix(7) allows 107 bytes.
+	run := fmt.Sprintf("/run/docker-%d", count())
+	e := &Docker{
+		Socket:  "unix://" + run + ".sock",
+		Root:    dir + "/data",
+		exec:    run,
+		pidfile: run + ".pid",
+	}
+	// Without this file dockerd reads /etc/docker/daemon.json.
+	config := dir + "/daemon.json"
+	if err := os.WriteFile(config, []byte("{}\n"), 0o644); err != nil {
+		t.Fatalf("write dockerd's configuration: %v", err)
+	}
+	args := []string{
+		"--config-file=" + config, "--data-root=" + e.Root, "--exec-root=" + e.exec,
+		"--pidfile=" + e.pidfile, "--host=" + e.Socket,
+		"--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+		"--exec-opt=native.cgroupdriver=cgroupfs", "--cgroup-parent=" + CgroupParent(),
+	}
+	if len(bounded.Missing()) > 0 {
+		args = append(args, "--add-runtime=bounded="+Runtime(t), "--default-runtime=bounded")
+	}
+	args = append(args, setup.args...)
+	e.d = &daemon{
+		t: t, name: "dockerd", log: dir + "/dockerd.log",
+		make:  func() *exec.Cmd { return exec.Command(dockerd, args...) },
+		probe: e.ping,
+	}
+	t.Cleanup(e.destroy)
+	e.d.tellOnFailure()
+	e.Start()
+	return e
+}
+
+// Runtime is the path of the OCI runtime to use here: runc, or a program that
+// becomes runc where the capability bounding set is restricted.
+func Runtime(t TB) string {
+	t.Helper()
+	runc := program(t, "runc")
+	if len(bounded.Missing()) == 0 {
+		return runc
+	}
+	// Enter recognizes the name, so this program is that program too.
+	path := filepath.Join(os.Getenv(dirVar), bounded.Name)
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Symlink(self, path)
+	}
+	if err != nil && !os.IsExist(err) {
+		t.Fatalf("make an OCI runtime: %v", err)
+	}
+	return path
+}
+
+// Start starts dockerd again, on the same data, after Stop or Kill. It does
+// nothing if dockerd runs.
+func (e *Docker) Start() {
+	e.d.t.Helper()
+	if e.d.running() {
+		return
+	}
+	// dockerd refuses to start if its pidfile names a living process, and in
+	// a small pid namespace numbers come round soon.
+	os.Remove(e.pidfile)
+	managed := filepath.Join(e.exec, "containerd/containerd.pid")
+	if pid := readPID(managed); pid != 0 && command(pid) != "containerd" {
+		os.Remove(managed)
+	}
+	e.d.start()
+	e.PID = e.d.cmd.Process.Pid
+}
+
+// Stop ends dockerd as an operator does, and with it containers that are not
+// live-restored.
+func (e *Docker) Stop() { e.d.t.Helper(); e.d.end(syscall.SIGTERM) }
+
+// Kill ends dockerd as a crash does: containers run on. Its containerd ends too,
+// because the kernel tells it.
+func (e *Docker) Kill() { e.d.t.Helper(); e.d.end(syscall.SIGKILL) }
+
+// Log is the path of dockerd's log.
+func (e *Docker) Log() string { return e.d.log }
+
+func (e *Docker) ping(ctx context.Context) error {
+	path := strings.TrimPrefix(e.Socket, "unix://")
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		},
+	}}
+	return get(ctx, &client, "http://docker/_ping")
+}
+
+// get asks for a page and wants 200.
+func get(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	return nil
+}
+
+// destroy kills the engine and everything that came from its containers: also
+// guests that were moved out of their container's cgroup, which still have the
+// container's root file system.
+func (e *Docker) destroy() {
+	e.d.end(syscall.SIGKILL)
+	if pid := readPID(filepath.Join(e.exec, "containerd/containerd.pid")); pid != 0 && command(pid) == "containerd" {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	// Shims first: they would report and clean up behind their containers.
+	killAll(func(pid int) bool { return strings.Contains(cmdline(pid), e.exec+"/") })
+	killAll(func(pid int) bool { return rootBelow(pid, e.Root) })
+	if err := removeTree(e.exec); err != nil {
+		e.d.t.Logf("remove dockerd's state: %v", err)
+	}
+	os.Remove(strings.TrimPrefix(e.Socket, "unix://"))
+	os.Remove(e.pidfile)
+}
+
+// readPID reads a file that holds a process id; 0 if there is none.
+func readPID(path string) int {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}

@@ -1,0 +1,141 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// runInit is pid 1 of the machine: it prepares the machine, starts the program
+// again as its child, and reaps what loses its parent. When it returns and its
+// process ends, the kernel kills every process that is left.
+func runInit() (status int, err error) {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, forwarded...)
+	if err := prepare(os.Getenv(dirVar), os.Getenv(netVar) == "host"); err != nil {
+		return 0, err
+	}
+	os.Setenv(stageVar, stageInside)
+	os.Setenv("TMPDIR", filepath.Join(os.Getenv(dirVar), "tmp"))
+	pid, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{
+		Env:   os.Environ(),
+		Files: []uintptr{0, 1, 2},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("start the program inside: %w", err)
+	}
+	go func() {
+		for s := range signals {
+			syscall.Kill(pid, s.(syscall.Signal))
+		}
+	}()
+	for {
+		var how syscall.WaitStatus
+		ended, err := syscall.Wait4(-1, &how, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return 0, fmt.Errorf("wait for the program inside: %w", err)
+		case ended == pid:
+			return exitStatus(how), nil
+		}
+	}
+}
+
+// prepare gives the machine file systems and a loopback of its own.
+func prepare(dir string, hostNetwork bool) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	if err := unix.Mount("run", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+		return fmt.Errorf("mount /run: %w", err)
+	}
+	if err := os.Mkdir("/run/lock", 0o1777); err != nil {
+		return err
+	}
+	for _, path := range []string{"/etc", "/var/lib", "/var/log"} {
+		if err := disposable(dir, path); err != nil {
+			return err
+		}
+	}
+	if hostNetwork {
+		return nil
+	}
+	if err := remountSys(); err != nil {
+		return err
+	}
+	return loopbackUp()
+}
+
+// disposable lays an empty layer over a directory, so that whatever is written
+// there is gone with the machine.
+func disposable(dir, path string) error {
+	layer := filepath.Join(dir, strings.ReplaceAll(path[1:], "/", "-"))
+	for _, d := range []string{layer + "/new", layer + "/work"} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s/new,workdir=%s/work", path, layer, layer)
+	if err := unix.Mount("overlay", path, "overlay", 0, options); err != nil {
+		return fmt.Errorf("lay an overlay over %s, kept in %s: %w; set TMPDIR to a directory on a disk", path, dir, err)
+	}
+	return nil
+}
+
+// remountSys mounts a /sys that shows the network devices of the new network
+// namespace: sysfs(5) shows those of the namespace it was mounted in. What was
+// mounted below the old one, the cgroup hierarchies above all, moves along.
+func remountSys() error {
+	const old = "/run/.sys"
+	below, err := mountsBelow("/sys")
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(old, 0o700); err != nil {
+		return err
+	}
+	if err := unix.Mount("/sys", old, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("keep the old /sys: %w", err)
+	}
+	if err := unix.Mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /sys: %w", err)
+	}
+	for _, path := range below {
+		from := old + strings.TrimPrefix(path, "/sys")
+		if err := unix.Mount(from, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("keep %s: %w", path, err)
+		}
+	}
+	if err := unix.Unmount(old, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("drop the old /sys: %w", err)
+	}
+	return os.Remove(old)
+}
+
+// loopbackUp does what "ip link set lo up" does: netdevice(7), SIOCSIFFLAGS.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
+		return fmt.Errorf("bring the loopback device up: %w", err)
+	}
+	return nil
+}

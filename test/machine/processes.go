@@ -1,0 +1,62 @@
+package machine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// command is the name of a process's program, empty if the process is gone.
+func command(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return strings.TrimSpace(string(text))
+}
+
+// cmdline is a process's arguments, separated by spaces.
+func cmdline(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return strings.ReplaceAll(string(text), "\x00", " ")
+}
+
+// rootBelow tells whether a process's root file system is kept below dir, as a
+// container's is, be it a directory there or an overlay with layers there.
+func rootBelow(pid int, dir string) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		return false
+	}
+	all, err := parseMounts(string(text))
+	if err != nil {
+		return false
+	}
+	for _, m := range all {
+		if m.point == "/" && strings.Contains(m.line, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// killAll kills the chosen processes until there are none: one that is being
+// killed may just have made another.
+func killAll(chosen func(pid int) bool) {
+	for deadline := time.Now().Add(ready); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		entries, _ := filepath.Glob("/proc/[0-9]*")
+		left := 0
+		for _, entry := range entries {
+			pid, err := strconv.Atoi(filepath.Base(entry))
+			if err != nil || pid == 1 || pid == os.Getpid() || !chosen(pid) {
+				continue
+			}
+			syscall.Kill(pid, syscall.SIGKILL)
+			left++
+		}
+		if left == 0 {
+			return
+		}
+	}
+}
