@@ -15,6 +15,15 @@ type Node struct {
 	Vars     map[string]any     `yaml:"vars" doc:"values for templates, as .vars.NAME"`
 	Secrets  map[string]Secret  `yaml:"secrets" doc:"values for templates that appear in rendered files alone"`
 	Services map[string]Service `yaml:"services" doc:"the node's services; any field overrides the profile's"`
+
+	OwnVars   []string `yaml:"-"` // those of Vars that the node file itself sets
+	own, base *document
+}
+
+// Origin is where an entry of a list was written, for problems found later.
+type Origin struct {
+	Place
+	Key string
 }
 
 // Images says where images come from.
@@ -71,6 +80,8 @@ type Service struct {
 // a source with a leading slash is a path on the host and any other a volume;
 // options are ro and a propagation (shared, rslave, …).
 type Mount struct {
+	Origin `yaml:"-" json:"-"`
+
 	Source      string `yaml:"source" doc:"path on the host, or name of a volume; empty: a tmpfs"`
 	Target      string `yaml:"target" doc:"path in the container"`
 	ReadOnly    bool   `yaml:"read_only"`
@@ -79,6 +90,8 @@ type Mount struct {
 
 // Ulimit is a resource limit, named as in ulimit(1).
 type Ulimit struct {
+	Origin `yaml:"-" json:"-"`
+
 	Name string `yaml:"name" doc:"nofile, memlock, nproc, …"`
 	Soft int64  `yaml:"soft" doc:"-1: unlimited"`
 	Hard int64  `yaml:"hard" doc:"-1: unlimited"`
@@ -87,6 +100,8 @@ type Ulimit struct {
 // ConfigFile is a file rendered once and applied once inside the container.
 // Exactly one of Template, Source and Content says what is in it.
 type ConfigFile struct {
+	Origin `yaml:"-" json:"-"`
+
 	Template  string   `yaml:"template" doc:"built-in template, or a file below the templates directory, which wins"`
 	Source    string   `yaml:"source" doc:"path on the host, copied as it is"`
 	Content   string   `yaml:"content" doc:"a template, inline"`
@@ -108,6 +123,8 @@ type Path struct {
 
 // Probe is one condition of health: exactly one of Exec, TCP, Unix and HTTP.
 type Probe struct {
+	Origin `yaml:"-" json:"-"`
+
 	Exec   []string      `yaml:"exec" doc:"command in the container that exits 0"`
 	TCP    string        `yaml:"tcp" doc:"HOST:PORT that accepts a connection"`
 	Unix   string        `yaml:"unix" doc:"socket in the container that accepts a connection"`

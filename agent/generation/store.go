@@ -1,0 +1,202 @@
+package generation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/kollet/kollet/agent/durable"
+)
+
+// Store is the directory that holds generations, one directory each, named by
+// number, and the link current to the one that runs:
+//
+//	000003/manifest.json
+//	000003/SERVICE/config/   mounted into the container, read-only
+//	000003/SERVICE/public/   the same files without secrets, for diffs
+//	000003/SERVICE/gate/     the container's gate
+//	current -> generations/000003
+type Store struct{ Dir string }
+
+// Rendered is a file to be kept with a generation.
+type Rendered struct {
+	Name    string
+	Content []byte
+	Public  []byte // without secrets
+}
+
+func (s Store) generations() string { return filepath.Join(s.Dir, "generations") }
+
+// Path is the directory of a generation.
+func (s Store) Path(number int) string {
+	return filepath.Join(s.generations(), fmt.Sprintf("%06d", number))
+}
+
+// Config is the directory of a service's files in a generation.
+func (s Store) Config(number int, service string) string {
+	return filepath.Join(s.Path(number), service, "config")
+}
+
+// Public is the directory of the same files without secrets.
+func (s Store) Public(number int, service string) string {
+	return filepath.Join(s.Path(number), service, "public")
+}
+
+// Gate is the gate directory of a service's container.
+func (s Store) Gate(number int, service string) string {
+	return filepath.Join(s.Path(number), service, "gate")
+}
+
+// Current returns the generation that runs; number 0 if none does.
+func (s Store) Current() (Generation, error) {
+	target, err := os.Readlink(filepath.Join(s.Dir, "current"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Generation{}, nil
+	}
+	if err != nil {
+		return Generation{}, fmt.Errorf("read the current generation: %w", err)
+	}
+	number, err := strconv.Atoi(filepath.Base(target))
+	if err != nil {
+		return Generation{}, fmt.Errorf("read the current generation: %s points to %q, which is no generation", filepath.Join(s.Dir, "current"), target)
+	}
+	return s.Load(number)
+}
+
+// SetCurrent says which generation runs.
+func (s Store) SetCurrent(number int) error {
+	return durable.Symlink(filepath.Join("generations", filepath.Base(s.Path(number))), filepath.Join(s.Dir, "current"))
+}
+
+// Load reads a generation's record.
+func (s Store) Load(number int) (Generation, error) {
+	if number == 0 {
+		return Generation{}, nil
+	}
+	var g Generation
+	data, err := os.ReadFile(filepath.Join(s.Path(number), "manifest.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return g, fmt.Errorf("generation %d is not on this node any more; `kollet history` lists those that are", number)
+	}
+	if err != nil {
+		return g, fmt.Errorf("read generation %d: %w", number, err)
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		return g, fmt.Errorf("read generation %d: %w", number, err)
+	}
+	return g, nil
+}
+
+// List returns the numbers of the generations that are kept, in order.
+func (s Store) List() ([]int, error) {
+	entries, err := os.ReadDir(s.generations())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list generations: %w", err)
+	}
+	var numbers []int
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// Write puts a generation in place, whole or not at all. files holds each
+// service's rendered files; prepare, which may be nil, adds to a service's
+// directory before it appears under its name.
+func (s Store) Write(g Generation, files map[string][]Rendered, prepare func(dir string, service Service) error) error {
+	final := s.Path(g.Number)
+	tmp := filepath.Join(s.generations(), ".new-"+filepath.Base(final))
+	if err := s.write(tmp, g, files, prepare); err != nil {
+		return errors.Join(fmt.Errorf("write generation %d: %w", g.Number, err), os.RemoveAll(tmp))
+	}
+	if err := os.Rename(tmp, final); err != nil {
+		return fmt.Errorf("write generation %d: %w", g.Number, err)
+	}
+	return durable.SyncDir(s.generations())
+}
+
+func (s Store) write(tmp string, g Generation, files map[string][]Rendered, prepare func(string, Service) error) error {
+	if err := os.RemoveAll(tmp); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return err
+	}
+	for _, service := range g.Services {
+		dir := filepath.Join(tmp, service.Name)
+		if err := writeFiles(dir, files[service.Name]); err != nil {
+			return err
+		}
+		if prepare != nil {
+			if err := prepare(dir, service); err != nil {
+				return err
+			}
+		}
+	}
+	manifest, err := json.MarshalIndent(g, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(tmp, "manifest.json"), append(manifest, '\n'), 0o400); err != nil {
+		return err
+	}
+	return durable.SyncFS(tmp)
+}
+
+func writeFiles(dir string, files []Rendered) error {
+	config, public := filepath.Join(dir, "config"), filepath.Join(dir, "public")
+	for _, d := range []string{config, public} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return err
+		}
+	}
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(config, f.Name), f.Content, 0o400); err != nil {
+			return err
+		}
+		if f.Public == nil {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(public, f.Name), f.Public, 0o400); err != nil {
+			return err
+		}
+	}
+	return errors.Join(os.Chmod(config, 0o500), os.Chmod(public, 0o500))
+}
+
+// Remove deletes a generation; it is no error if it is gone. It is renamed
+// first, so that a crash leaves no half of it under its name.
+func (s Store) Remove(number int) error {
+	dying := filepath.Join(s.generations(), ".old-"+filepath.Base(s.Path(number)))
+	if err := os.Rename(s.Path(number), dying); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove generation %d: %w", number, err)
+	}
+	if err := os.RemoveAll(dying); err != nil {
+		return fmt.Errorf("remove generation %d: %w", number, err)
+	}
+	return nil
+}
+
+// Sweep removes what a crash left of generations that were being written or
+// removed.
+func (s Store) Sweep() error {
+	var errs []error
+	for _, pattern := range []string{".new-*", ".old-*"} {
+		left, _ := filepath.Glob(filepath.Join(s.generations(), pattern)) // the pattern is well-formed
+		for _, dir := range left {
+			errs = append(errs, os.RemoveAll(dir))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,197 @@
+package guest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// membership is a process's place in every cgroup hierarchy: the hierarchy's
+// controllers, as /proc/PID/cgroup names them, to its path in it.
+type membership map[string]string
+
+// parseMembership reads a cgroup file of /proc (cgroups(7)): lines of
+// HIERARCHY-ID:CONTROLLERS:PATH.
+func parseMembership(data string) membership {
+	m := membership{}
+	for line := range strings.Lines(data) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) == 3 {
+			m[parts[1]] = parts[2]
+		}
+	}
+	return m
+}
+
+func readMembership(file string) (membership, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return parseMembership(string(data)), nil
+}
+
+// inside returns the hierarchies in which m lies within container. A container
+// that has no cgroup of its own in a hierarchy sits at its root there, and the
+// root is nobody's.
+func (m membership) inside(container membership) []string {
+	var names []string
+	for name, own := range container {
+		if at := m[name]; own != "/" && (at == own || strings.HasPrefix(at, own+"/")) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Container is the cgroup of a container, taken while its first process runs:
+// when that has ended, /proc says no more where it was.
+type Container struct {
+	proc   string
+	own    membership
+	mounts map[string]string
+}
+
+// ContainerOf reads the cgroup of the container whose first process is pid.
+func ContainerOf(proc string, pid int) (Container, error) {
+	own, err := readMembership(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return Container{}, fmt.Errorf("read the cgroup of process %d: %w", pid, err)
+	}
+	mountinfo, err := os.ReadFile(filepath.Join(proc, "self", "mountinfo"))
+	if err != nil {
+		return Container{}, fmt.Errorf("find the cgroup hierarchies: %w", err)
+	}
+	return Container{proc: proc, own: own, mounts: hierarchies(string(mountinfo))}, nil
+}
+
+// Holds returns the hierarchies in which any thread of a process sits in the
+// container: its end would be the process's.
+func (c Container) Holds(pid int) ([]string, error) {
+	tasks, err := filepath.Glob(filepath.Join(c.proc, strconv.Itoa(pid), "task", "*", "cgroup"))
+	if err != nil || len(tasks) == 0 {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, task := range tasks {
+		m, err := readMembership(task)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range m.inside(c.own) {
+			seen[name] = true
+		}
+	}
+	var names []string
+	for name := range seen {
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// Processes returns every process in the container's cgroup and those below it.
+func (c Container) Processes() ([]int, error) {
+	pids := map[int]bool{}
+	for name, own := range c.own {
+		mount, ok := c.mount(name)
+		if own == "/" || !ok {
+			continue
+		}
+		err := filepath.WalkDir(filepath.Join(mount, own), func(at string, d os.DirEntry, err error) error {
+			if gone(err) || err == nil && !d.IsDir() {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			return readProcs(filepath.Join(at, "cgroup.procs"), pids)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list the processes of a container: %w", err)
+		}
+	}
+	var list []int
+	for pid := range pids {
+		list = append(list, pid)
+	}
+	return list, nil
+}
+
+// readProcs reads a cgroup.procs file. One of a threaded cgroup cannot be read
+// (EOPNOTSUPP, cgroups(7)); its processes stand in the domain above it.
+func readProcs(file string, pids map[int]bool) error {
+	data, err := os.ReadFile(file)
+	if gone(err) || errors.Is(err, errThreaded) || errors.Is(err, errNoDevice) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for field := range bytes.FieldsSeq(data) {
+		if pid, err := strconv.Atoi(string(field)); err == nil && pid > 0 {
+			pids[pid] = true
+		}
+	}
+	return nil
+}
+
+func (c Container) mount(name string) (string, bool) {
+	for _, controller := range strings.Split(name, ",") {
+		if at, ok := c.mounts[controller]; ok {
+			return at, true
+		}
+	}
+	return "", false
+}
+
+// move puts all threads of a process into the group at the top of a hierarchy.
+func (c Container) move(pid int, name, group string) error {
+	mount, ok := c.mount(name)
+	if !ok {
+		return fmt.Errorf("the cgroup hierarchy %q is not mounted here", name)
+	}
+	dir := path.Join(mount, group)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if strings.Contains(","+name+",", ",cpuset,") {
+		if err := inheritCPUs(mount, dir); err != nil {
+			return err
+		}
+	}
+	err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+	if gone(err) {
+		return nil
+	}
+	return err
+}
+
+// inheritCPUs fills a new cpuset of cgroup v1, which takes no process while it
+// is empty (cpuset(7)).
+func inheritCPUs(from, to string) error {
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		have, err := os.ReadFile(filepath.Join(to, file))
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimSpace(have)) > 0 {
+			continue
+		}
+		all, err := os.ReadFile(filepath.Join(from, file))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, file), all, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}

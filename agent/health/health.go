@@ -1,0 +1,174 @@
+// Package health probes services: by a command in the container, a connection
+// or an HTTP request.
+package health
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/containers"
+)
+
+// Execer runs commands in containers; an engine does.
+type Execer interface {
+	Exec(ctx context.Context, id string, cmd containers.Exec) (int, error)
+}
+
+// Target is the container that is probed.
+type Target struct {
+	Engine Execer
+	ID     string // of the container
+	PID    int    // of its first process, for sockets in its file system
+	User   string // that probe commands run as
+}
+
+// Try runs every probe once, at the same time, and returns what failed.
+func Try(ctx context.Context, t Target, probes []nodefile.Probe) error {
+	var g errgroup.Group
+	for _, p := range probes {
+		g.Go(func() error { return try(ctx, t, p) })
+	}
+	return g.Wait()
+}
+
+// Ready waits until each probe has passed once, within its own time.
+func Ready(ctx context.Context, t Target, probes []nodefile.Probe) error {
+	return each(ctx, probes, func(ctx context.Context, p nodefile.Probe) error {
+		return ready(ctx, t, p)
+	})
+}
+
+// Stable makes sure that each probe goes on passing for its stable time.
+func Stable(ctx context.Context, t Target, probes []nodefile.Probe) error {
+	return each(ctx, probes, func(ctx context.Context, p nodefile.Probe) error {
+		until := time.Now().Add(p.Stable)
+		for {
+			if err := try(ctx, t, p); err != nil {
+				return fmt.Errorf("it was healthy, then %w", err)
+			}
+			rest := time.Until(until)
+			if rest <= 0 {
+				return nil
+			}
+			if err := pause(ctx, min(rest, p.Every)); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+func each(ctx context.Context, probes []nodefile.Probe, do func(context.Context, nodefile.Probe) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range probes {
+		g.Go(func() error { return do(ctx, p) })
+	}
+	return g.Wait()
+}
+
+// quick is how soon a probe that just failed is tried again at first: a service
+// is usually up long before its probe's own pause is over.
+const quick = 10 * time.Millisecond
+
+func ready(ctx context.Context, t Target, p nodefile.Probe) error {
+	ctx, cancel := context.WithTimeout(ctx, p.Within)
+	defer cancel()
+	wait := quick
+	last := errors.New("no try was finished")
+	for {
+		err := try(ctx, t, p)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			last = err // not merely cut short by the deadline
+		}
+		if pause(ctx, min(wait, p.Every)) != nil {
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("not healthy within %v: %w", p.Within, last)
+			}
+			return ctx.Err()
+		}
+		wait *= 2
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func try(ctx context.Context, t Target, p nodefile.Probe) error {
+	ctx, cancel := context.WithTimeout(ctx, p.Limit)
+	defer cancel()
+	switch {
+	case p.TCP != "":
+		return dial(ctx, "tcp", p.TCP, p.TCP)
+	case p.Unix != "":
+		// The socket as the container sees it.
+		return dial(ctx, "unix", filepath.Join("/proc", strconv.Itoa(t.PID), "root", p.Unix), p.Unix)
+	case p.HTTP != "":
+		return get(ctx, p.HTTP)
+	default:
+		return execute(ctx, t, p.Exec)
+	}
+}
+
+func dial(ctx context.Context, network, address, shown string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return fmt.Errorf("probe %s %s: %w", network, shown, err)
+	}
+	return conn.Close()
+}
+
+func get(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	response.Body.Close()
+	if response.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("probe %s: answered %s", url, response.Status)
+	}
+	return nil
+}
+
+func execute(ctx context.Context, t Target, argv []string) error {
+	var out bytes.Buffer
+	status, err := t.Engine.Exec(ctx, t.ID, containers.Exec{Argv: argv, User: t.User, Stdout: &out, Stderr: &out})
+	if err != nil {
+		return fmt.Errorf("probe %q: %w", strings.Join(argv, " "), err)
+	}
+	if status != 0 {
+		return fmt.Errorf("probe %q: exit status %d%s", strings.Join(argv, " "), status, lastLine(out.String()))
+	}
+	return nil
+}
+
+// lastLine is what a failed command most likely had to say.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+		return ": " + last
+	}
+	return ""
+}

@@ -1,0 +1,210 @@
+package nodefile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+)
+
+// profile is what a built-in profile brings: a part of a node file, and which
+// services belong to which network.
+type profile struct {
+	Vars     map[string]any      `yaml:"vars"`
+	Networks map[string][]string `yaml:"networks"`
+	Services map[string]Service  `yaml:"services"`
+}
+
+// Profiles finds a built-in profile by name.
+type Profiles func(name string) ([]byte, error)
+
+// Load reads the node file at path, shown in errors as it is given.
+func Load(path string, profiles Profiles) (*Node, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, Problem{Place: Place{File: path}, Text: "there is no node file; write one (see `kollet help node-file`), or name another with --node-file"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the node file: %w", err)
+	}
+	return Parse(path, data, profiles)
+}
+
+// Parse reads a node file that is shown in errors as name, and lays it over its
+// profile. Every problem of both is in the error.
+func Parse(name string, data []byte, profiles Profiles) (*Node, error) {
+	var problems Problems
+	own := parse(name, data, Node{}, &problems)
+	if own == nil {
+		return nil, problems.Err()
+	}
+	node := &Node{Profile: "compute", Engine: "docker", Network: "linuxbridge", Keep: 3, Images: Images{Pull: "missing"}}
+	if err := own.root.Decode(node); err != nil {
+		return nil, syntax(name, err)
+	}
+	node.own = own
+	for _, key := range slices.Sorted(maps.Keys(node.Vars)) {
+		node.OwnVars = append(node.OwnVars, key)
+	}
+	node.enums(&problems)
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	if err := node.addProfile(profiles, &problems); err != nil {
+		return nil, err
+	}
+	node.complete()
+	node.validate(&problems)
+	return node, problems.Err()
+}
+
+// addProfile lays the node file's services over those of its profile.
+func (n *Node) addProfile(profiles Profiles, problems *Problems) error {
+	var p profile
+	if n.Profile != "none" {
+		name := "profile " + n.Profile
+		data, err := profiles(n.Profile)
+		if err != nil {
+			problems.Addf(n.Place("profile"), "profile", "%v", err)
+			return problems.Err()
+		}
+		if n.base = parse(name, data, p, problems); n.base == nil {
+			return problems.Err()
+		}
+		if err := n.base.root.Decode(&p); err != nil {
+			return syntax(name, err)
+		}
+		n.dropNetworks(&p, problems)
+	}
+	vars := maps.Clone(p.Vars)
+	if vars == nil {
+		vars = map[string]any{}
+	}
+	maps.Copy(vars, n.Vars)
+	n.Vars = vars
+	return n.mergeServices(p.Services)
+}
+
+// dropNetworks leaves out the services of the networks that were not chosen.
+func (n *Node) dropNetworks(p *profile, problems *Problems) {
+	chosen, ok := p.Networks[n.Network]
+	if !ok {
+		names := slices.Sorted(maps.Keys(p.Networks))
+		problems.Addf(n.Place("network"), "network", "profile %s has no network %q; expected one of %v", n.Profile, n.Network, names)
+		return
+	}
+	for _, services := range p.Networks {
+		for _, service := range services {
+			if !slices.Contains(chosen, service) {
+				delete(p.Services, service)
+			}
+		}
+	}
+	for name, service := range p.Services {
+		service.After = slices.DeleteFunc(service.After, func(dep string) bool {
+			_, there := p.Services[dep]
+			return !there
+		})
+		p.Services[name] = service
+	}
+}
+
+// mergeServices decodes the node file's services over the profile's: what a
+// mapping does not name stays; lists whose entries have an identity are merged
+// by it, others are replaced.
+func (n *Node) mergeServices(base map[string]Service) error {
+	own := n.Services
+	n.Services = map[string]Service{}
+	for name, service := range base {
+		stamp(&service, n.base, "services."+name)
+		n.Services[name] = service
+	}
+	if own == nil {
+		return nil
+	}
+	nodes := child(n.own.root, "services")
+	for name := range own {
+		key := "services." + name
+		service := n.Services[name]
+		mounts, config, ulimits := service.Mounts, service.Config, service.Ulimits
+		service.Mounts, service.Config, service.Ulimits = nil, nil, nil
+		service.Environment = maps.Clone(service.Environment)
+		from := child(nodes, name)
+		if from.Tag != "!!null" {
+			if err := from.Decode(&service); err != nil {
+				return syntax(n.own.name, err)
+			}
+		}
+		stamp(&service, n.own, key)
+		service.Mounts = mergeBy(mounts, service.Mounts, func(m Mount) string { return m.Target })
+		service.Config = mergeBy(config, service.Config, func(f ConfigFile) string { return f.Dest })
+		service.Ulimits = mergeBy(ulimits, service.Ulimits, func(u Ulimit) string { return u.Name })
+		n.Services[name] = service
+	}
+	return nil
+}
+
+// stamp notes where the entries of a service's lists stand. Entries that
+// already know, from the profile, keep it.
+func stamp(s *Service, d *document, key string) {
+	for _, list := range []struct {
+		name  string
+		value reflect.Value
+	}{{"mounts", reflect.ValueOf(s.Mounts)}, {"config", reflect.ValueOf(s.Config)}, {"health", reflect.ValueOf(s.Health)}, {"ulimits", reflect.ValueOf(s.Ulimits)}} {
+		for i := range list.value.Len() {
+			item := list.value.Index(i).FieldByName("Origin").Addr().Interface().(*Origin)
+			if item.Key != "" {
+				continue
+			}
+			item.Key = fmt.Sprintf("%s.%s[%d]", key, list.name, i)
+			item.Place, _ = d.place(item.Key)
+		}
+	}
+}
+
+func mergeBy[T any](base, over []T, id func(T) string) []T {
+	merged := slices.Clone(base)
+	for _, item := range over {
+		at := slices.IndexFunc(merged, func(b T) bool { return id(b) == id(item) })
+		if at < 0 {
+			merged = append(merged, item)
+		} else {
+			merged[at] = item
+		}
+	}
+	return merged
+}
+
+// child returns the value of a key of a mapping that is known to have it.
+func child(n *yaml.Node, key string) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+}
+
+// Place returns where a key stands: in the node file, else in the profile.
+func (n *Node) Place(key string) Place {
+	for _, d := range []*document{n.own, n.base} {
+		if d == nil {
+			continue
+		}
+		if at, ok := d.places[key]; ok {
+			return at
+		}
+	}
+	if at, ok := n.own.place(key); ok {
+		return at
+	}
+	return Place{File: n.own.name}
+}

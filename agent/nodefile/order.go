@@ -1,0 +1,50 @@
+package nodefile
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Order returns the services' names so that each comes after those that its
+// `after` names, and otherwise by name.
+func (n *Node) Order() []string {
+	order, _ := n.order() // Parse reported a cycle
+	return order
+}
+
+func (n *Node) order() ([]string, *Problem) {
+	var order, path []string
+	state := map[string]int{} // 1: being visited, 2: done
+	var visit func(name string) *Problem
+	visit = func(name string) *Problem {
+		if state[name] == 2 {
+			return nil
+		}
+		if state[name] == 1 {
+			cycle := append(path[slices.Index(path, name):], name)
+			key := "services." + name + ".after"
+			return &Problem{Place: n.Place(key), Key: key, Text: "the start order has a cycle: " + strings.Join(cycle, " after ") + "; drop one of them"}
+		}
+		state[name] = 1
+		path = append(path, name)
+		for _, dep := range n.Services[name].After {
+			if _, ok := n.Services[dep]; !ok {
+				continue
+			}
+			if err := visit(dep); err != nil {
+				return err
+			}
+		}
+		path = path[:len(path)-1]
+		state[name] = 2
+		order = append(order, name)
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Services)) {
+		if err := visit(name); err != nil {
+			return nil, err
+		}
+	}
+	return order, nil
+}

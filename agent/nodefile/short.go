@@ -1,0 +1,60 @@
+package nodefile
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+var mountType = reflect.TypeFor[Mount]()
+
+var propagations = []string{"private", "rprivate", "slave", "rslave", "shared", "rshared"}
+
+// UnmarshalYAML accepts the short form besides the mapping.
+func (m *Mount) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		short, err := shortMount(n.Value)
+		if err != nil {
+			return err
+		}
+		*m = short
+		return nil
+	}
+	type plain Mount
+	return n.Decode((*plain)(m))
+}
+
+// shortMount reads SOURCE:TARGET[:OPTION,…], or TARGET alone for a tmpfs.
+func shortMount(text string) (Mount, error) {
+	parts := strings.Split(text, ":")
+	var m Mount
+	switch len(parts) {
+	case 1:
+		m.Target = parts[0]
+	case 2, 3:
+		m.Source, m.Target = parts[0], parts[1]
+	default:
+		return m, fmt.Errorf("expected SOURCE:TARGET[:OPTIONS], got %q", text)
+	}
+	if !strings.HasPrefix(m.Target, "/") {
+		return m, fmt.Errorf("expected SOURCE:TARGET[:OPTIONS] with an absolute target, got %q", text)
+	}
+	if len(parts) < 3 {
+		return m, nil
+	}
+	for _, option := range strings.Split(parts[2], ",") {
+		switch {
+		case option == "ro":
+			m.ReadOnly = true
+		case option == "rw":
+		case slices.Contains(propagations, option):
+			m.Propagation = option
+		default:
+			return m, fmt.Errorf("unknown mount option %q in %q; expected ro, rw or one of %s", option, text, strings.Join(propagations, ", "))
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,204 @@
+package nodefile
+
+import (
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	"github.com/docker/go-units"
+)
+
+var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]*$`)
+
+// enums checks what later steps rely on.
+func (n *Node) enums(problems *Problems) {
+	oneOf := func(key, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			problems.Addf(n.Place(key), key, "expected one of %s, got %q", strings.Join(allowed, ", "), value)
+		}
+	}
+	oneOf("engine", n.Engine, "docker", "containerd")
+	oneOf("images.pull", n.Images.Pull, "missing", "always", "never")
+	if n.Keep < 1 {
+		problems.Addf(n.Place("keep"), "keep", "expected 1 or more: without an earlier generation there is no way back")
+	}
+}
+
+// complete fills in what a service leaves out.
+func (n *Node) complete() {
+	for name, s := range n.Services {
+		if s.Disabled {
+			delete(n.Services, name)
+			continue
+		}
+		if s.Image != "" {
+			s.Image = n.Images.Complete(s.Image)
+		}
+		setDefault(&s.PID, "private")
+		setDefault(&s.IPC, "private")
+		setDefault(&s.CgroupNS, "private")
+		setDefault(&s.Network, "host")
+		setDefault(&s.Restart, "unless-stopped")
+		setDefault(&s.StopGrace, 60*time.Second)
+		for i := range s.Health {
+			setDefault(&s.Health[i].Every, time.Second)
+			setDefault(&s.Health[i].Within, time.Minute)
+			setDefault(&s.Health[i].Stable, 2*time.Second)
+			setDefault(&s.Health[i].Limit, 10*time.Second)
+		}
+		for i := range s.Config {
+			setDefault(&s.Config[i].Format, "text")
+		}
+		n.Services[name] = s
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Complete gives an image name its registry and tag where it has none.
+func (i Images) Complete(image string) string {
+	name, digest, _ := strings.Cut(image, "@")
+	if !strings.Contains(name, "/") && i.Registry != "" {
+		name = strings.TrimSuffix(i.Registry, "/") + "/" + name
+	}
+	tagged := strings.Contains(path.Base(name), ":")
+	switch {
+	case digest != "":
+		return name + "@" + digest
+	case !tagged && i.Tag != "":
+		return name + ":" + i.Tag
+	}
+	return name
+}
+
+func (n *Node) validate(problems *Problems) {
+	if len(n.Services) == 0 {
+		problems.Addf(n.Place("services"), "services", "the node has no services; choose a profile or add some")
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Services)) {
+		n.validateService(name, n.Services[name], problems)
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Secrets)) {
+		if s := n.Secrets[name]; (s.File == "") == (s.Env == "") {
+			key := "secrets." + name
+			problems.Addf(n.Place(key), key, "expected exactly one of file and env")
+		}
+	}
+	if _, err := n.order(); err != nil {
+		problems.Add(*err)
+	}
+}
+
+func (n *Node) validateService(name string, s Service, problems *Problems) {
+	key := "services." + name
+	bad := func(field, format string, args ...any) {
+		full := key + "." + field
+		problems.Addf(n.Place(full), full, format, args...)
+	}
+	if !serviceName.MatchString(name) {
+		problems.Addf(n.Place(key), key, "a service's name is made of a-z, 0-9, '_', '.' and '-'")
+	}
+	n.validateImage(s.Image, bad)
+	for _, mode := range []struct {
+		field, value string
+		allowed      []string
+	}{
+		{"pid", s.PID, []string{"host", "private"}},
+		{"ipc", s.IPC, []string{"host", "private"}},
+		{"cgroupns", s.CgroupNS, []string{"host", "private"}},
+		{"network", s.Network, []string{"host", "none", "private"}},
+		{"restart", s.Restart, []string{"unless-stopped", "no"}},
+	} {
+		if !slices.Contains(mode.allowed, mode.value) {
+			bad(mode.field, "expected one of %s, got %q", strings.Join(mode.allowed, ", "), mode.value)
+		}
+	}
+	if s.LogSize != "" {
+		if _, err := units.RAMInBytes(s.LogSize); err != nil {
+			bad("log_size", "expected a size such as 10MiB, got %q", s.LogSize)
+		}
+	}
+	for _, dep := range s.After {
+		if _, ok := n.Services[dep]; !ok {
+			bad("after", "names %q, which is no service of this node%s", dep, hint(dep, slices.Sorted(maps.Keys(n.Services))))
+		}
+	}
+	for _, mate := range s.Together {
+		if _, ok := n.Services[mate]; !ok {
+			bad("together", "names %q, which is no service of this node%s", mate, hint(mate, slices.Sorted(maps.Keys(n.Services))))
+		}
+	}
+	if s.Guests != nil && len(s.Guests.List) == 0 {
+		bad("guests", "needs list: the command that prints the UUIDs of running guests")
+	}
+	validateEntries(s, problems)
+}
+
+func (n *Node) validateImage(image string, bad func(string, string, ...any)) {
+	if image == "" {
+		bad("image", "the service has no image; set it, or remove the service")
+		return
+	}
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		bad("image", "%q is no image reference: %v", image, err)
+		return
+	}
+	if reference.IsNameOnly(named) {
+		bad("image", "%q has neither tag nor digest; set images.tag, or write NAME:TAG or NAME@sha256:…", image)
+	}
+}
+
+func validateEntries(s Service, problems *Problems) {
+	for _, m := range s.Mounts {
+		if !path.IsAbs(m.Target) {
+			problems.Addf(m.Place, m.Key+".target", "expected an absolute path, got %q", m.Target)
+		}
+		if m.Propagation != "" && !slices.Contains(propagations, m.Propagation) {
+			problems.Addf(m.Place, m.Key+".propagation", "expected one of %s, got %q", strings.Join(propagations, ", "), m.Propagation)
+		}
+		if m.Propagation != "" && !path.IsAbs(m.Source) {
+			problems.Addf(m.Place, m.Key+".propagation", "only a path on the host has a propagation, and %q is none", m.Source)
+		}
+	}
+	for _, f := range s.Config {
+		sources := 0
+		for _, set := range []bool{f.Template != "", f.Source != "", f.Content != ""} {
+			if set {
+				sources++
+			}
+		}
+		if sources != 1 {
+			problems.Addf(f.Place, f.Key, "expected exactly one of template, source and content")
+		}
+		if !path.IsAbs(f.Dest) || strings.HasSuffix(f.Dest, "/") {
+			problems.Addf(f.Place, f.Key+".dest", "expected the absolute path of a file in the container, got %q", f.Dest)
+		}
+		if f.Owner == "" || f.Perm == "" {
+			problems.Addf(f.Place, f.Key, "needs owner and perm, such as owner: nova, perm: \"0600\"")
+		}
+		if f.Format != "ini" && f.Format != "text" {
+			problems.Addf(f.Place, f.Key+".format", "expected ini or text, got %q", f.Format)
+		}
+	}
+	for _, p := range s.Health {
+		kinds := 0
+		for _, set := range []bool{len(p.Exec) > 0, p.TCP != "", p.Unix != "", p.HTTP != ""} {
+			if set {
+				kinds++
+			}
+		}
+		if kinds != 1 {
+			problems.Addf(p.Place, p.Key, "expected exactly one of exec, tcp, unix and http")
+		}
+	}
+}
