@@ -1,0 +1,154 @@
+// Package ini reads, merges and writes configuration files in oslo.config's
+// dialect of INI, which every OpenStack service uses:
+//
+//   - sections in brackets; keys before the first one belong to DEFAULT;
+//   - "key = value" or "key: value", whichever sign comes first;
+//   - a line that starts with a space or a tab continues the value above it;
+//   - a line that starts with # or ; is a comment, and none starts elsewhere;
+//   - a key that stands several times has several values (MultiStrOpt);
+//   - one pair of quotes around a value is not part of it;
+//   - names of sections other than DEFAULT are the same in any case.
+//
+// The rules are those of oslo_config/iniparser.py and cfg.py as of 9.0. What
+// oslo.config accepts but never finds again, such as "[ libvirt ]", is an error
+// here.
+package ini
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Default is the section of keys that stand before any section.
+const Default = "DEFAULT"
+
+// File is a parsed file. The zero File is empty.
+type File struct {
+	Sections []*Section
+}
+
+// Section is one section, with its keys in the order they first appeared in.
+type Section struct {
+	Name string
+	Keys []*Key
+}
+
+// Key is a key with all of its values, as written: with their quotes, and a
+// line feed where a value went on in the next line.
+type Key struct {
+	Name   string
+	Values []string
+}
+
+// Get returns a key's values as oslo.config reads them; nil if it has none.
+func (f *File) Get(section, key string) []string {
+	s := f.find(section)
+	if s == nil {
+		return nil
+	}
+	k := s.find(key)
+	if k == nil {
+		return nil
+	}
+	values := make([]string, len(k.Values))
+	for i, v := range k.Values {
+		values[i] = Unquote(v)
+	}
+	return values
+}
+
+// Merge lays over on top of f. All of a key's values give way to those that
+// over has for it; what over does not name stays; nothing can be removed.
+func (f *File) Merge(over *File) {
+	for _, section := range over.Sections {
+		into := f.section(section.Name)
+		for _, key := range section.Keys {
+			into.key(key.Name).Values = append([]string(nil), key.Values...)
+		}
+	}
+}
+
+// Bytes writes the file in one fixed form, so that equal configurations are
+// equal bytes. Comments are not kept: a changed comment restarts nothing.
+func (f *File) Bytes() []byte {
+	var out bytes.Buffer
+	for _, section := range f.Sections {
+		if len(section.Keys) == 0 {
+			continue
+		}
+		if out.Len() > 0 {
+			out.WriteByte('\n')
+		}
+		out.WriteString("[" + section.Name + "]\n")
+		for _, key := range section.Keys {
+			for _, value := range key.Values {
+				line := key.Name + " = " + strings.ReplaceAll(value, "\n", "\n\t")
+				for part := range strings.Lines(line) {
+					out.WriteString(strings.TrimRight(part, " \n") + "\n")
+				}
+			}
+		}
+	}
+	return out.Bytes()
+}
+
+// Unquote takes one pair of quotes off a value, as oslo.config does: only where
+// the value's first line starts and ends with the same quote.
+func Unquote(value string) string {
+	first, rest, more := strings.Cut(value, "\n")
+	if first != "" && (first[0] == '"' || first[0] == '\'') && first[0] == first[len(first)-1] {
+		if len(first) == 1 {
+			first = ""
+		} else {
+			first = first[1 : len(first)-1]
+		}
+	}
+	if more {
+		return first + "\n" + rest
+	}
+	return first
+}
+
+// same reports whether oslo.config takes two names for the same section.
+func same(a, b string) bool {
+	if a == Default || b == Default {
+		return a == b
+	}
+	return strings.ToLower(a) == strings.ToLower(b)
+}
+
+func (f *File) find(name string) *Section {
+	for _, s := range f.Sections {
+		if same(s.Name, name) {
+			return s
+		}
+	}
+	return nil
+}
+
+func (f *File) section(name string) *Section {
+	if s := f.find(name); s != nil {
+		return s
+	}
+	s := &Section{Name: name}
+	f.Sections = append(f.Sections, s)
+	return s
+}
+
+func (s *Section) find(name string) *Key {
+	for _, k := range s.Keys {
+		if k.Name == name {
+			return k
+		}
+	}
+	return nil
+}
+
+func (s *Section) key(name string) *Key {
+	if k := s.find(name); k != nil {
+		return k
+	}
+	k := &Key{Name: name}
+	s.Keys = append(s.Keys, k)
+	return k
+}
