@@ -1,0 +1,120 @@
+// Package docker puts the Docker Engine, 20.10 or newer, behind
+// containers.Engine. It is the only package that imports Docker's client.
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/versions"
+	"github.com/docker/docker/client"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// oldestAPI is that of Docker 20.10, the first with a choice of cgroup namespace.
+const oldestAPI = "1.41"
+
+// Engine is a Docker engine on this machine.
+type Engine struct {
+	client *client.Client
+
+	mutex    sync.Mutex
+	cgroupV2 *bool // nil until the engine was asked
+	images   map[string]*imageConfig
+}
+
+var _ containers.Engine = (*Engine)(nil)
+
+// New prepares to talk to the engine at address, a URL such as
+// unix:///run/docker.sock or the path of a socket. If it is empty, the
+// variables of the docker command (DOCKER_HOST and its like) and then Docker's
+// default socket count. New does not contact the engine: Info does.
+func New(address string) (*Engine, error) {
+	opts := []client.Opt{client.FromEnv}
+	if path.IsAbs(address) {
+		address = "unix://" + address
+	}
+	if address != "" {
+		opts = []client.Opt{client.WithHost(address)}
+	}
+	c, err := client.NewClientWithOpts(append(opts, client.WithAPIVersionNegotiation())...)
+	if err != nil {
+		return nil, fmt.Errorf("docker at %q: %w: expected an address such as %s", address, err, client.DefaultDockerHost)
+	}
+	return &Engine{client: c, images: map[string]*imageConfig{}}, nil
+}
+
+// Close releases the connection.
+func (e *Engine) Close() error { return e.client.Close() }
+
+// Info asks the engine who it is.
+func (e *Engine) Info(ctx context.Context) (containers.Info, error) {
+	info, err := e.client.Info(ctx)
+	if err != nil {
+		return containers.Info{}, e.fail("asking docker for its version", err)
+	}
+	api := e.client.ClientVersion()
+	if versions.LessThan(api, oldestAPI) {
+		return containers.Info{}, fmt.Errorf("docker %s at %s speaks API %s, kollet needs %s: upgrade Docker to 20.10 or newer",
+			info.ServerVersion, e.client.DaemonHost(), api, oldestAPI)
+	}
+	e.mutex.Lock()
+	v2 := info.CgroupVersion == "2"
+	e.cgroupV2 = &v2
+	e.mutex.Unlock()
+	return containers.Info{
+		Name:        "docker",
+		Version:     info.ServerVersion,
+		API:         api,
+		Address:     e.client.DaemonHost(),
+		Root:        info.DockerRootDir,
+		Cgroups:     fmt.Sprintf("%s, v%s", info.CgroupDriver, info.CgroupVersion),
+		LiveRestore: info.LiveRestoreEnabled,
+	}, nil
+}
+
+// hasCgroupV2 tells whether containers get cgroup v2; the answer holds until
+// the machine boots.
+func (e *Engine) hasCgroupV2(ctx context.Context) (bool, error) {
+	e.mutex.Lock()
+	known := e.cgroupV2
+	e.mutex.Unlock()
+	if known == nil {
+		if _, err := e.Info(ctx); err != nil {
+			return false, err
+		}
+		e.mutex.Lock()
+		known = e.cgroupV2
+		e.mutex.Unlock()
+	}
+	return *known, nil
+}
+
+// fail says what was being done when err came, marks the errors that callers
+// decide by, and adds a remedy where there is one.
+func (e *Engine) fail(doing string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	text := plain(err)
+	if remedy := remedyFor(text); remedy != "" {
+		text += ": " + remedy
+	}
+	switch {
+	case errdefs.IsNotFound(err):
+		return fmt.Errorf("%s: %w: %s", doing, containers.ErrNotFound, text)
+	case isUnreachable(err):
+		remedy := "start it (systemctl start docker), or set DOCKER_HOST if it listens elsewhere"
+		if strings.Contains(text, "permission denied") {
+			remedy = "run kollet as root"
+		}
+		return fmt.Errorf("%s: %w: docker at %s: %s: %s", doing, containers.ErrUnreachable, e.client.DaemonHost(), text, remedy)
+	}
+	return fmt.Errorf("%s: %s", doing, text)
+}

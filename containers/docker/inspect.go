@@ -1,0 +1,83 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// Inspect tells all about one container.
+func (e *Engine) Inspect(ctx context.Context, id string) (containers.Container, error) {
+	doing := "inspecting container " + id
+	c, err := e.client.ContainerInspect(ctx, id)
+	if err != nil {
+		return containers.Container{}, e.fail(doing, err)
+	}
+	image, err := e.imageConfig(ctx, c.Image)
+	if err != nil && !errdefs.IsNotFound(err) {
+		return containers.Container{}, e.fail(doing, err)
+	}
+	out := containers.Container{
+		ID:       c.ID,
+		ImageID:  c.Image,
+		Spec:     fromDocker(c, image),
+		State:    stateOf(c.State),
+		ExitCode: c.State.ExitCode,
+		Error:    c.State.Error,
+	}
+	if out.State == containers.StateRunning {
+		out.PID = c.State.Pid
+	}
+	for _, t := range []struct {
+		into *time.Time
+		text string
+	}{{&out.Created, c.Created}, {&out.Started, c.State.StartedAt}, {&out.Finished, c.State.FinishedAt}} {
+		if *t.into, err = time.Parse(time.RFC3339Nano, t.text); err != nil {
+			return containers.Container{}, fmt.Errorf("%s: %w", doing, err)
+		}
+	}
+	return out, nil
+}
+
+func stateOf(s *container.State) containers.State {
+	switch s.Status {
+	case container.StateCreated:
+		return containers.StateCreated
+	case container.StateRunning:
+		return containers.StateRunning
+	case container.StateExited:
+		return containers.StateExited
+	}
+	return containers.StateOther
+}
+
+// List inspects all containers that carry every one of the labels.
+func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containers.Container, error) {
+	query := filters.NewArgs()
+	for key, value := range labels {
+		query.Add("label", key+"="+value)
+	}
+	found, err := e.client.ContainerList(ctx, container.ListOptions{All: true, Filters: query})
+	if err != nil {
+		return nil, e.fail("listing containers", err)
+	}
+	var out []containers.Container
+	for _, f := range found {
+		c, err := e.Inspect(ctx, f.ID)
+		if errors.Is(err, containers.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}

@@ -1,0 +1,111 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// Start runs a created or stopped container.
+func (e *Engine) Start(ctx context.Context, id string) error {
+	if err := e.client.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
+		return e.fail("starting container "+e.nameOf(ctx, id), err)
+	}
+	return nil
+}
+
+// Stop ends a container and waits until the engine has cleaned up after it.
+func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
+	// A negative number would wait for ever.
+	seconds := max(0, int(math.Ceil(grace.Seconds())))
+	doing := "stopping container " + e.nameOf(ctx, id)
+	if err := e.client.ContainerStop(ctx, id, container.StopOptions{Timeout: &seconds}); err != nil {
+		return e.fail(doing, err)
+	}
+	// The engine answers as soon as the process is gone and cleans up while it
+	// holds the container's lock, which looking at the container waits for.
+	c, err := e.client.ContainerInspect(ctx, id)
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	if c.State.Running {
+		return fmt.Errorf("%s: docker says it was stopped, but it is %s: somebody else started it", doing, c.State.Status)
+	}
+	return nil
+}
+
+// Settle gives a container its name and restart policy.
+func (e *Engine) Settle(ctx context.Context, id, name string, restart containers.Restart) error {
+	doing := fmt.Sprintf("settling container %s as %s", id, name)
+	c, err := e.client.ContainerInspect(ctx, id)
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	if strings.TrimPrefix(c.Name, "/") != name {
+		if err := e.client.ContainerRename(ctx, id, name); err != nil {
+			return e.fail(doing, err)
+		}
+	}
+	have := c.HostConfig.RestartPolicy
+	want := container.RestartPolicy{Name: container.RestartPolicyMode(restart)}
+	if have.IsSame(&want) || have.IsNone() && want.IsNone() {
+		return nil
+	}
+	if _, err := e.client.ContainerUpdate(ctx, id, container.UpdateConfig{RestartPolicy: want}); err != nil {
+		return e.fail(doing, err)
+	}
+	return nil
+}
+
+// Remove deletes a container that does not run.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	doing := "removing container " + e.nameOf(ctx, id)
+	// RemoveVolumes means those without a name, which the image declares.
+	err := e.client.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true})
+	switch {
+	case err == nil, errdefs.IsNotFound(err):
+		return nil
+	case strings.Contains(err.Error(), "is already in progress"):
+		return e.awaitRemoval(ctx, id, doing)
+	}
+	return e.fail(doing, err)
+}
+
+// awaitRemoval waits for a removal that somebody else began.
+func (e *Engine) awaitRemoval(ctx context.Context, id, doing string) error {
+	done, failed := e.client.ContainerWait(ctx, id, container.WaitConditionRemoved)
+	var err error
+	select {
+	case <-done:
+	case err = <-failed:
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+	}
+	if err == nil { // the wait also ends when the removal failed
+		_, err = e.client.ContainerInspect(ctx, id)
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+	}
+	if err == nil {
+		return fmt.Errorf("%s: the removal that was in progress failed: try again", doing)
+	}
+	return e.fail(doing, err)
+}
+
+// nameOf names a container for messages.
+func (e *Engine) nameOf(ctx context.Context, id string) string {
+	c, err := e.client.ContainerInspect(ctx, id)
+	if err != nil {
+		return id
+	}
+	return strings.TrimPrefix(c.Name, "/")
+}

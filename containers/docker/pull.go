@@ -1,0 +1,166 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// Pull fetches an image from its registry.
+func (e *Engine) Pull(ctx context.Context, ref string, progress func(containers.Progress)) (containers.Image, error) {
+	doing := "pulling image " + ref
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return containers.Image{}, fmt.Errorf("%s: %w: expected [REGISTRY/]NAME[:TAG][@DIGEST]", doing, err)
+	}
+	if strings.HasPrefix(ref, "sha256:") {
+		return containers.Image{}, fmt.Errorf("%s: an id names no registry: give the image's name", doing)
+	}
+	named = reference.TagNameOnly(named)
+	auth, err := credentials(named)
+	if err != nil {
+		return containers.Image{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	stream, err := e.client.ImagePull(ctx, named.String(), image.PullOptions{RegistryAuth: auth})
+	if err != nil {
+		return containers.Image{}, e.pullFailed(ref, named, err)
+	}
+	defer stream.Close()
+	digest, err := follow(stream, progress)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return containers.Image{}, e.pullFailed(ref, named, err)
+	}
+	if digest != "" { // the tag may move before it is looked up
+		ref = reference.TrimNamed(named).String() + "@" + digest
+	}
+	found, err := e.client.ImageInspect(ctx, ref)
+	if err != nil {
+		return containers.Image{}, e.fail(doing, err)
+	}
+	return imageOf(found, ref), nil
+}
+
+// message is one line of the engine's answer to a pull.
+type message struct {
+	Status   string `json:"status"`
+	ID       string `json:"id"` // of a layer, or the tag
+	Progress struct {
+		Current int64 `json:"current"`
+		Total   int64 `json:"total"`
+	} `json:"progressDetail"`
+	Error string `json:"error"`
+}
+
+// follow reads the answer to a pull to its end and returns the digest that it
+// names.
+func follow(stream io.Reader, progress func(containers.Progress)) (digest string, err error) {
+	decoder := json.NewDecoder(stream)
+	layers := fetched{}
+	var last containers.Progress
+	for {
+		var m message
+		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
+			return digest, nil
+		} else if err != nil {
+			return "", err
+		}
+		if m.Error != "" {
+			return "", errors.New(m.Error)
+		}
+		if d, ok := strings.CutPrefix(m.Status, "Digest: "); ok {
+			digest = d
+		}
+		layers.add(m)
+		if now := layers.sum(); progress != nil && now != last {
+			progress(now)
+			last = now
+		}
+	}
+}
+
+// fetched is how far each layer is.
+type fetched map[string]*layer
+
+type layer struct {
+	done, total int64
+	complete    bool
+}
+
+func (f fetched) add(m message) {
+	switch m.Status {
+	case "Pulling fs layer", "Waiting", "Downloading", "Verifying Checksum", "Download complete", "Extracting", "Pull complete", "Already exists":
+	default:
+		return // about the image as a whole
+	}
+	l := f[m.ID]
+	if l == nil {
+		l = &layer{}
+		f[m.ID] = l
+	}
+	switch m.Status {
+	case "Downloading":
+		l.done, l.total = m.Progress.Current, max(m.Progress.Total, m.Progress.Current)
+	case "Verifying Checksum", "Download complete", "Extracting":
+		l.done = l.total
+	case "Pull complete", "Already exists":
+		l.done, l.complete = l.total, true
+	}
+}
+
+func (f fetched) sum() containers.Progress {
+	var p containers.Progress
+	complete := 0
+	for _, l := range f {
+		p.Done += l.done
+		p.Total += l.total
+		if l.complete {
+			complete++
+		}
+	}
+	p.Status = fmt.Sprintf("%d of %d layers", complete, len(f))
+	return p
+}
+
+// pullFailed names the remedy for what a registry, or the way to it, answers.
+func (e *Engine) pullFailed(ref string, named reference.Named, err error) error {
+	doing := "pulling image " + ref
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return e.fail(doing, err)
+	}
+	host := reference.Domain(named)
+	text := plain(err)
+	says := func(parts ...string) bool {
+		for _, p := range parts {
+			if strings.Contains(text, p) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case says("manifest unknown", "not found: manifest", "name unknown", "no matching manifest"):
+		return fmt.Errorf("%s: %w in registry %s: %s: check the image's name and tag there", doing, containers.ErrNotFound, host, text)
+	case says("no basic auth credentials", "unauthorized", "authentication required", "pull access denied", "requested access to the resource is denied"):
+		return fmt.Errorf("%s: registry %s refuses: %s: log in with docker login %s, or check the image's name", doing, host, text, host)
+	case says("server gave HTTP response to HTTPS client"):
+		return fmt.Errorf("%s: registry %s speaks plain HTTP, which docker does not trust: add \"insecure-registries\": [%q] to /etc/docker/daemon.json and reload docker (systemctl reload docker)", doing, host, host)
+	case says("x509:", "tls:"):
+		return fmt.Errorf("%s: docker does not trust the certificate of registry %s: %s: put its CA at /etc/docker/certs.d/%s/ca.crt", doing, host, text, host)
+	case says("toomanyrequests"):
+		return fmt.Errorf("%s: registry %s limits pulls: %s: log in with docker login %s, or wait", doing, host, text, host)
+	case says("dial tcp", "connection refused", "no such host", "i/o timeout", "no route to host", "Client.Timeout", "TLS handshake timeout", "request canceled while waiting for connection"):
+		return fmt.Errorf("%s: registry %s cannot be reached: %s: check that it runs, and its name and the network on the way", doing, host, text)
+	}
+	return e.fail(doing, err)
+}

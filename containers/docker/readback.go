@@ -1,0 +1,181 @@
+package docker
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/go-units"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// fromDocker reads a container's spec back from the engine. image is what its
+// image declares, nil if the image is gone.
+func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec {
+	a := readAsked(c.Config.Labels)
+	if image == nil {
+		image = &imageConfig{}
+		if a != nil { // nothing else can tell; a container without a label shows all it has
+			image = assumeImage(c.Config, a)
+		}
+	}
+	host := c.HostConfig
+	spec := containers.Spec{
+		Name:       strings.TrimPrefix(c.Name, "/"),
+		Image:      c.Config.Image,
+		WorkingDir: own(a, "workdir", c.Config.WorkingDir, image.dir),
+		User:       own(a, "user", c.Config.User, image.user),
+		StopSignal: own(a, "stop_signal", c.Config.StopSignal, image.signal),
+		Env:        ownPairs(a, "env ", pairs(c.Config.Env), pairs(image.env)),
+		Labels:     ownPairs(a, "label ", c.Config.Labels, image.labels),
+
+		Privileged: host.Privileged,
+		PID:        string(host.PidMode),
+		Network:    except(string(host.NetworkMode), "default", "bridge"),
+		IPC:        except(string(host.IpcMode), "private", "shareable"),
+		ReadOnly:   host.ReadonlyRootfs,
+		CapAdd:     host.CapAdd,
+		CapDrop:    host.CapDrop,
+		Devices:    devices(host.Devices),
+		Mounts:     mounts(c),
+		Restart:    containers.Restart(host.RestartPolicy.Name),
+	}
+	delete(spec.Labels, askedLabel)
+	if a["entrypoint"] || !slices.Equal(c.Config.Entrypoint, image.entrypoint) {
+		spec.Entrypoint = c.Config.Entrypoint
+	}
+	if a["command"] || !slices.Equal(c.Config.Cmd, image.command) {
+		spec.Command = c.Config.Cmd // of an entrypoint alone: none
+	}
+	if a == nil || a["cgroupns"] {
+		spec.CgroupNS = except(string(host.CgroupnsMode), "private")
+	}
+	for _, u := range host.Ulimits {
+		if a == nil || a["ulimit "+u.Name] { // 20.10 adds the engine's default limits to the container
+			spec.Ulimits = append(spec.Ulimits, containers.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
+		}
+	}
+	if a == nil || a["log"] {
+		spec.LogSize, spec.LogFiles = logLimits(host.LogConfig)
+	}
+	return spec.Canonical()
+}
+
+// own returns a value unless it is just what the image declares.
+func own(a asked, field, value, image string) string {
+	if value == image && !a[field] {
+		return ""
+	}
+	return value
+}
+
+func ownPairs(a asked, prefix string, values, image map[string]string) map[string]string {
+	out := map[string]string{}
+	for key, value := range values {
+		if declared, ok := image[key]; a[prefix+key] || !ok || declared != value {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// assumeImage takes for the image's whatever the spec did not ask for.
+func assumeImage(c *container.Config, a asked) *imageConfig {
+	image := &imageConfig{env: c.Env, labels: maps.Clone(c.Labels), user: c.User, dir: c.WorkingDir, signal: c.StopSignal}
+	if !a["entrypoint"] {
+		image.entrypoint = c.Entrypoint
+	}
+	if !a["command"] {
+		image.command = c.Cmd
+	}
+	return image
+}
+
+func pairs(env []string) map[string]string {
+	out := map[string]string{}
+	for _, e := range env {
+		key, value, _ := strings.Cut(e, "=")
+		out[key] = value
+	}
+	return out
+}
+
+// except returns a mode unless it is one of those that mean the default.
+func except(mode string, defaults ...string) string {
+	if slices.Contains(defaults, mode) {
+		return ""
+	}
+	return mode
+}
+
+// devices are paths; one that kollet would not have made so is spelled as the
+// docker command does, so that it shows as a change.
+func devices(in []container.DeviceMapping) []string {
+	var out []string
+	for _, d := range in {
+		text := d.PathOnHost
+		if d.PathInContainer != d.PathOnHost || d.CgroupPermissions != devicePermissions {
+			text += ":" + d.PathInContainer + ":" + d.CgroupPermissions
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// mounts are those that were asked for: HostConfig.Mounts, and what a container
+// made by hand has instead (Binds, Tmpfs), but not the volumes that an image
+// declares, whose names are long random numbers.
+func mounts(c container.InspectResponse) []containers.Mount {
+	var out []containers.Mount
+	seen := map[string]bool{}
+	for _, m := range c.HostConfig.Mounts {
+		seen[path.Clean(m.Target)] = true
+		out = append(out, fromMount(m))
+	}
+	for target := range c.HostConfig.Tmpfs {
+		seen[path.Clean(target)] = true
+		out = append(out, containers.Mount{Type: containers.Tmpfs, Target: target})
+	}
+	for _, m := range c.Mounts {
+		if seen[path.Clean(m.Destination)] || isAnonymous(m) {
+			continue
+		}
+		source := m.Source
+		if m.Type == mount.TypeVolume {
+			source = m.Name
+		}
+		out = append(out, containers.Mount{Type: string(m.Type), Source: source, Target: m.Destination,
+			ReadOnly: !m.RW, Propagation: string(m.Propagation)})
+	}
+	return out
+}
+
+func fromMount(m mount.Mount) containers.Mount {
+	out := containers.Mount{Type: string(m.Type), Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly}
+	if m.BindOptions != nil {
+		out.Propagation = string(m.BindOptions.Propagation)
+	}
+	return out
+}
+
+func isAnonymous(m container.MountPoint) bool {
+	return m.Type == mount.TypeVolume && len(m.Name) == 64 && strings.Trim(m.Name, "0123456789abcdef") == ""
+}
+
+// logLimits reads sizes as the engine does ("10m"); what cannot be read is no
+// limit of ours.
+func logLimits(c container.LogConfig) (size int64, files int) {
+	size, err := units.RAMInBytes(c.Config["max-size"])
+	if err != nil {
+		return 0, 0
+	}
+	count, err := units.FromHumanSize(c.Config["max-file"])
+	if err != nil {
+		return size, 0
+	}
+	return size, int(count)
+}
