@@ -25,7 +25,7 @@ func read(f *ini.File) values {
 }
 
 // The expected values are what oslo.config 9.0 makes of the same text; 40,000
-// random texts gave no other difference than the stricter errors below.
+// random texts gave no difference but the stricter errors below.
 func TestParseLikeOsloConfig(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
