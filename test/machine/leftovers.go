@@ -18,57 +18,67 @@ import (
 const (
 	dirPrefix   = "kollet-machine-"
 	groupPrefix = "kollet-test-"
+	lockPath    = "/tmp/kollet-machine.lock" // one for all machines, whatever TMPDIR says
 )
 
 // madeInside lists the cgroups, besides our own, that programs inside make
 // below the roots: libvirt's for guests, kollet's for guests that it protects,
-// and Docker's where a test leaves it its default.
-var madeInside = []string{"machine", "kollet-guests", "docker"}
+// and that of containers of containerd's namespace kollet.
+var madeInside = []string{"machine", "kollet-guests", "kollet"}
 
 // belongings is what a machine has outside.
 type belongings struct {
 	dir   string // for all files
-	group string // name of the parent of all cgroups
+	group string // parent of all cgroups, as a path below the roots
 	lock  *os.File
 }
 
 // claim makes the directory for a machine's files and chooses its cgroup. All
 // machines hold one lock, shared; whoever finds it free is alone, so whatever
 // an earlier machine left when it was killed may go.
-func claim() (*belongings, error) {
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "kollet-machine.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+func claim() (own *belongings, err error) {
+	lock, err := os.OpenFile(lockPath, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock of all machines: %w", err)
 	}
-	own := &belongings{lock: lock, group: fmt.Sprintf("/%s%d", groupPrefix, os.Getpid())}
+	defer func() {
+		if err != nil {
+			lock.Close()
+		}
+	}()
+	own = &belongings{lock: lock}
 	if own.alone() {
-		err = errors.Join(own.sweep(), own.remember())
+		if err := errors.Join(own.sweep(), own.remember()); err != nil {
+			return nil, fmt.Errorf("clean up after an earlier machine: %w", err)
+		}
 	}
-	if err == nil {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_SH)
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", lockPath, err)
 	}
-	if err == nil {
-		own.dir, err = os.MkdirTemp("", dirPrefix)
-	}
-	if err == nil {
-		// Daemons that leave root behind have their files below.
-		err = errors.Join(os.Chmod(own.dir, 0o755), os.Mkdir(own.dir+"/tmp", 0o777), os.Chmod(own.dir+"/tmp", 0o1777))
-	}
-	if err != nil {
-		lock.Close()
+	if own.dir, err = os.MkdirTemp("", dirPrefix); err != nil {
 		return nil, err
 	}
-	return own, nil
+	own.group = "/" + groupPrefix + strings.TrimPrefix(filepath.Base(own.dir), dirPrefix)
+	// Daemons that leave root behind have their files below.
+	return own, errors.Join(os.Chmod(own.dir, 0o755), os.Mkdir(own.dir+"/tmp", 0o700), os.Chmod(own.dir+"/tmp", 0o777|fs.ModeSticky))
 }
 
 // release removes what the machine left.
 func (b *belongings) release() error {
 	defer b.lock.Close()
-	err := errors.Join(removeTree(b.dir), removeGroups(func(name string) bool { return "/"+name == b.group }))
+	err := errors.Join(removeTree(b.dir), eachGroup(func(path string) error {
+		if "/"+filepath.Base(path) != b.group {
+			return nil
+		}
+		return removeGroup(path)
+	}))
 	if b.alone() {
-		err = errors.Join(err, b.sweep())
+		err = errors.Join(err, b.sweep(), b.lock.Truncate(0))
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("clean up after the machine: %w", err)
+	}
+	return nil
 }
 
 // alone tells whether no other machine exists, and keeps others from starting.
@@ -76,13 +86,39 @@ func (b *belongings) alone() bool {
 	return unix.Flock(int(b.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
-// remember writes down which cgroups are not ours to remove.
-func (b *belongings) remember() error {
-	var there []string
-	err := eachGroup(func(path string) error {
-		if slices.Contains(madeInside, filepath.Base(path)) {
-			there = append(there, path)
+// sweep removes everything that any machine left.
+func (b *belongings) sweep() error {
+	removable, err := b.recall()
+	if err != nil {
+		return err
+	}
+	return errors.Join(sweepDirs(os.TempDir()), eachGroup(func(path string) error {
+		if strings.HasPrefix(filepath.Base(path), groupPrefix) || removable(path) {
+			return removeGroup(path)
 		}
+		return nil
+	}))
+}
+
+// sweepDirs removes the directories of all machines.
+func sweepDirs(temp string) error {
+	dirs, err := filepath.Glob(filepath.Join(temp, dirPrefix+"*[0-9]"))
+	for _, dir := range dirs {
+		err = errors.Join(err, removeTree(dir))
+	}
+	return err
+}
+
+// remember writes into the lock which cgroups were there before the first
+// machine, and so are not ours to remove.
+func (b *belongings) remember() error {
+	boot, err := bootID()
+	if err != nil {
+		return err
+	}
+	record := []string{boot}
+	err = eachGroup(func(path string) error {
+		record = append(record, path)
 		return nil
 	})
 	if err != nil {
@@ -91,42 +127,28 @@ func (b *belongings) remember() error {
 	if err := b.lock.Truncate(0); err != nil {
 		return err
 	}
-	_, err = b.lock.WriteAt([]byte(strings.Join(there, "\n")), 0)
+	_, err = b.lock.WriteAt([]byte(strings.Join(record, "\n")), 0)
 	return err
 }
 
-// sweep removes everything that any machine left.
-func (b *belongings) sweep() error {
-	record, err := os.ReadFile(b.lock.Name())
+// recall reads what remember wrote. Without a record of this boot no cgroup is
+// known to be ours.
+func (b *belongings) recall() (removable func(path string) bool, err error) {
+	text, err := os.ReadFile(lockPath)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	known := strings.Split(string(record), "\n")
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
-	if err != nil {
-		return err
-	}
-	for _, dir := range dirs {
-		err = errors.Join(err, removeTree(dir))
-	}
-	return errors.Join(err, eachGroup(func(path string) error {
-		name := filepath.Base(path)
-		ours := strings.HasPrefix(name, groupPrefix) || len(record) > 0 && slices.Contains(madeInside, name)
-		if !ours || slices.Contains(known, path) {
-			return nil
-		}
-		return removeGroup(path)
-	}))
+	boot, err := bootID()
+	record := strings.Split(string(text), "\n")
+	return func(path string) bool {
+		return record[0] == boot && slices.Contains(madeInside, filepath.Base(path)) && !slices.Contains(record, path)
+	}, err
 }
 
-// removeGroups removes those cgroups below the roots whose name is chosen.
-func removeGroups(chosen func(name string) bool) error {
-	return eachGroup(func(path string) error {
-		if !chosen(filepath.Base(path)) {
-			return nil
-		}
-		return removeGroup(path)
-	})
+// bootID is another one each time the machine outside starts: random(4).
+func bootID() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(text)), err
 }
 
 // eachGroup visits the cgroups directly below the root of every hierarchy.
@@ -160,11 +182,11 @@ func eachGroup(visit func(path string) error) error {
 func removeGroup(path string) error {
 	var dirs []string
 	err := filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			dirs = append(dirs, p)
-		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
+		}
+		if err == nil && e.IsDir() {
+			dirs = append(dirs, p)
 		}
 		return err
 	})

@@ -1,58 +1,209 @@
 package machine_test
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/test/machine"
 )
 
-func TestMain(m *testing.M) { machine.Main(m) }
-
-// image puts an image with nothing but busybox into the engine, as name.
-func image(t *testing.T, e *machine.Docker, name string) {
-	t.Helper()
-	dir := t.TempDir()
-	script := `mkdir -p bin tmp && cp "$(command -v busybox)" bin/ && for a in $(bin/busybox --list); do test -e bin/$a || ln -s busybox bin/$a; done && tar -cf ../image.tar .`
-	cmd := exec.Command("sh", "-ec", "mkdir root && cd root && "+script)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("make a root file system: %v\n%s", err, out)
+func TestMain(m *testing.M) {
+	if os.Getenv("MESS") != "" {
+		machine.Enter()
+		mess()
 	}
-	docker(t, e, "import", dir+"/image.tar", name)
+	machine.Main(m)
 }
 
-// docker runs the docker command and returns what it printed.
-func docker(t *testing.T, e *machine.Docker, args ...string) string {
+// messStatus is the exit status of a program that leaves a mess.
+const messStatus = 7
+
+// mess leaves what a machine must not let out, tells its pid namespace, and ends
+// or waits.
+func mess() {
+	check := func(err error) {
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	sleep := exec.Command("sleep", "12345")
+	sleep.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	check(sleep.Start())
+	for _, group := range groups(machine.CgroupParent()) {
+		check(os.MkdirAll(group+"/below", 0o755))
+		// Some hierarchies, cpuset above all, take no process at once.
+		os.WriteFile(group+"/below/cgroup.procs", fmt.Appendf(nil, "%d", sleep.Process.Pid), 0)
+	}
+	for _, dir := range []string{"/etc", "/run", "/var/lib", "/var/log"} {
+		check(os.WriteFile(dir+"/kollet-mess", nil, 0o644))
+	}
+	check(syscall.Mount("mess", "/mnt", "tmpfs", 0, ""))
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	check(err)
+	fmt.Println(namespace, machine.CgroupParent(), os.TempDir())
+	if os.Getenv("MESS") == "wait" {
+		select {}
+	}
+	os.Exit(messStatus)
+}
+
+// groups is where a cgroup is in each hierarchy.
+func groups(path string) []string {
+	roots, _ := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err == nil {
+		roots = []string{"/sys/fs/cgroup/cgroup.procs"} // v2 alone
+	}
+	for i, root := range roots {
+		roots[i] = filepath.Join(filepath.Dir(root), path)
+	}
+	return roots
+}
+
+// messy is this program, about to enter a machine within this one.
+func messy(how string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "KOLLET_MACHINE") })
+	cmd.Env = append(cmd.Env, "MESS="+how)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// gone checks that nothing is left of a mess but, if the machine was killed,
+// files and cgroups.
+func gone(t *testing.T, namespace string) {
 	t.Helper()
-	cmd := exec.Command("docker", args...)
-	cmd.Env = append(os.Environ(), "DOCKER_HOST="+e.Socket)
-	out, err := cmd.CombinedOutput()
+	// The kernel kills them when their init ends, which is not at once.
+	for deadline := time.Now().Add(time.Minute); alive(namespace) != ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Errorf("a process survived: %s", alive(namespace))
+			break
+		}
+	}
+	for _, dir := range []string{"/etc", "/run", "/var/lib", "/var/log"} {
+		if _, err := os.Stat(dir + "/kollet-mess"); err == nil {
+			t.Errorf("a file got out into %s", dir)
+		}
+	}
+	if text, _ := os.ReadFile("/proc/self/mountinfo"); strings.Contains(string(text), " /mnt ") {
+		t.Error("a mount got out")
+	}
+}
+
+// alive finds a process of a pid namespace.
+func alive(namespace string) string {
+	processes, _ := filepath.Glob("/proc/[0-9]*/ns/pid")
+	for _, link := range processes {
+		if ns, err := os.Readlink(link); err == nil && ns == namespace {
+			return link
+		}
+	}
+	return ""
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	out, err := messy("end").Output()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != messStatus {
+		t.Fatalf("ended with %v, want exit status %d\n%s", err, messStatus, out)
+	}
+	var namespace, group, temp string
+	if _, err := fmt.Sscan(string(out), &namespace, &group, &temp); err != nil {
+		t.Fatalf("%v: %q", err, out)
+	}
+	gone(t, namespace)
+	for _, path := range append(groups(group), filepath.Dir(temp)) {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s is left", path)
+		}
+	}
+}
+
+func TestMachineDiesWithItsParent(t *testing.T) {
+	cmd := messy("wait")
+	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, out)
+		t.Fatal(err)
 	}
-	return strings.TrimSpace(string(out))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var namespace, group, temp string
+	if _, err := fmt.Fscan(stdout, &namespace, &group, &temp); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Kill()
+	// The pipe ends when the last process that has it is gone: cmd itself, its
+	// init, and the one inside.
+	if _, err := stdout.Read(make([]byte, 1)); err == nil {
+		t.Error("it printed more")
+	}
+	cmd.Wait()
+	gone(t, namespace)
+	for _, path := range groups(group) {
+		os.Remove(path + "/below")
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
-func TestPrivilegedContainer(t *testing.T) {
-	e := machine.Dockerd(t)
-	image(t, e, "busybox")
-	id := docker(t, e, "run", "-d", "--privileged", "--pid=host", "--net=host", "busybox", "sleep", "1000")
-	if got := docker(t, e, "exec", "--privileged", id, "echo", "hello"); got != "hello" {
-		t.Errorf("exec printed %q", got)
+func TestInterruptReachesTheProgram(t *testing.T) {
+	cmd := messy("wait")
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var namespace string
+	if _, err := fmt.Fscan(stdout, &namespace); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	err = cmd.Wait()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 128+int(syscall.SIGTERM) {
+		t.Errorf("ended with %v, want exit status 143", err)
+	}
+	gone(t, namespace)
 }
 
-func TestRegistry(t *testing.T) {
-	e := machine.Dockerd(t)
-	r := machine.NewRegistry(t)
-	name := r.Addr + "/some/busybox:1"
-	image(t, e, name)
-	docker(t, e, "push", name)
-	docker(t, e, "rmi", name)
-	r.Stop()
-	r.Start()
-	docker(t, e, "pull", name)
+func TestInside(t *testing.T) {
+	if !machine.Inside() {
+		t.Error("not inside")
+	}
+	// Network, and a /sys that shows it.
+	interfaces, err := net.Interfaces()
+	if err != nil || len(interfaces) != 1 || interfaces[0].Flags&net.FlagUp == 0 {
+		t.Errorf("network devices: %v, %v; want lo, up", interfaces, err)
+	}
+	devices, err := os.ReadDir("/sys/class/net")
+	if err != nil || len(devices) != 1 {
+		t.Errorf("/sys/class/net: %v, %v; want lo", devices, err)
+	}
+	// The cgroups of the machine outside.
+	found := groups("")
+	if len(found) == 0 {
+		t.Error("no cgroups in /sys/fs/cgroup")
+	}
+	for _, group := range found {
+		if err := syscall.Access(group+"/cgroup.procs", 2); err != nil {
+			t.Errorf("%s: %v", group, err)
+		}
+	}
+	if name, _ := os.ReadFile("/proc/1/comm"); strings.TrimSpace(string(name)) == "systemd" {
+		t.Error("pid 1 is that of the machine outside")
+	}
+	if _, err := os.Stat("/run/lock"); err != nil {
+		t.Error(err)
+	}
 }

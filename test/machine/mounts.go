@@ -12,10 +12,9 @@ import (
 
 // mount is a line of /proc/PID/mountinfo, see proc(5).
 type mount struct {
-	point   string
-	fs      string // type
-	line    string
-	options string // of the file system, such as the controllers of a cgroup hierarchy
+	point string
+	fs    string // type
+	line  string
 }
 
 // mounts of this process.
@@ -32,14 +31,13 @@ func parseMounts(text string) ([]mount, error) {
 	for line := range strings.Lines(text) {
 		before, after, found := strings.Cut(line, " - ")
 		left, right := strings.Fields(before), strings.Fields(after)
-		if !found || len(left) < 6 || len(right) < 3 {
+		if !found || len(left) < 6 || len(right) < 1 {
 			return nil, fmt.Errorf("mountinfo has a strange line: %q", line)
 		}
 		all = append(all, mount{
-			point:   unescape.Replace(left[4]),
-			fs:      right[0],
-			options: right[len(right)-1],
-			line:    unescape.Replace(line),
+			point: unescape.Replace(left[4]),
+			fs:    right[0],
+			line:  unescape.Replace(line),
 		})
 	}
 	return all, nil

@@ -1,0 +1,159 @@
+package machine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestParseTicks(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want []int
+		bad  bool
+	}{
+		"empty":         {text: ""},
+		"count":         {text: "tick 1\r\ntick 2\r\n", want: []int{1, 2}},
+		"other lines":   {text: "hello\ntick 7\nreboot: Power down\n", want: []int{7}},
+		"partial":       {text: "tick 1\ntick 1", want: []int{1}},
+		"no number":     {text: "tick 1\ntick x\n", bad: true},
+		"torn in two":   {text: "tick 1tick 2\n", bad: true},
+		"just the word": {text: "tick \n", bad: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseTicks(c.text)
+			if (err != nil) != c.bad || !slices.Equal(got, c.want) {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestUnbroken(t *testing.T) {
+	for _, c := range []struct {
+		ticks []int
+		want  string // in the error
+	}{
+		{nil, ""},
+		{[]int{1, 2, 3}, ""},
+		{[]int{2, 3}, "tick 2 where 1"},
+		{[]int{1, 3}, "tick 3 where 2"},
+		{[]int{1, 2, 2}, "tick 2 where 3"},
+		{[]int{1, 2, 1, 2}, "tick 1 where 3"},
+	} {
+		err := Unbroken(c.ticks)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v, want %q", c.ticks, err, c.want)
+		}
+	}
+}
+
+func TestTicksOfNoFile(t *testing.T) {
+	if ticks, err := Ticks(filepath.Join(t.TempDir(), "none")); len(ticks) != 0 || err != nil {
+		t.Errorf("got %v, %v", ticks, err)
+	}
+	if _, err := Ticks(t.TempDir()); err == nil {
+		t.Error("no error for a directory")
+	}
+}
+
+func FuzzParseTicks(f *testing.F) {
+	f.Add("tick 1\r\ntick 2\n[ 1.0] x\ntick")
+	f.Fuzz(func(t *testing.T, text string) {
+		ticks, err := parseTicks(text)
+		if err == nil && len(ticks) != strings.Count("\n"+text[:strings.LastIndex(text, "\n")+1], "\ntick ") {
+			t.Errorf("%d ticks in %q", len(ticks), text)
+		}
+	})
+}
+
+func TestParseMounts(t *testing.T) {
+	text := `22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
+30 22 0:25 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 master:1 - cgroup cgroup rw,cpu
+41 22 0:40 / /with\040space\134and rw - tmpfs none rw
+`
+	all, err := parseMounts(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range all {
+		got = append(got, m.point+" "+m.fs)
+	}
+	want := []string{"/ ext4", "/sys/fs/cgroup/cpu,cpuacct cgroup", `/with space\and tmpfs`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if _, err := parseMounts("22 1 8:1 / / rw\n"); err == nil {
+		t.Error("no error for a line without a file system")
+	}
+}
+
+func FuzzParseMounts(f *testing.F) {
+	f.Add("22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := parseMounts(text)
+		if err == nil && len(all) != len(slices.Collect(strings.Lines(text))) {
+			t.Errorf("%d mounts of %q", len(all), text)
+		}
+	})
+}
+
+func TestParseConnections(t *testing.T) {
+	text := `[{"user":"openstack","peer_host":"::1","peer_port":4711,"state":"running","client_properties":[["product","longstr","Py"],["capabilities","table",[["a","bool",true]]],["connection_name","longstr","nova-compute:1:a"]]},
+{"user":"u","peer_host":"127.0.0.1","peer_port":1,"state":"tuning","client_properties":[]}]`
+	got, err := parseConnections([]byte(text))
+	want := []Connection{
+		{User: "openstack", Name: "nova-compute:1:a", Product: "Py", Peer: "[::1]:4711", State: "running"},
+		{User: "u", Peer: "127.0.0.1:1", State: "tuning"},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "{}", `[{"client_properties":[["product"]]}]`} {
+		if _, err := parseConnections([]byte(bad)); err == nil {
+			t.Errorf("no error for %q", bad)
+		}
+	}
+}
+
+func FuzzParseConnections(f *testing.F) {
+	f.Add([]byte(`[{"user":"u","client_properties":[["product","longstr","Py"]]}]`))
+	f.Fuzz(func(t *testing.T, text []byte) { parseConnections(text) })
+}
+
+// What a machine that was killed left goes with the next; what only looks
+// alike, and what was mounted, stays.
+func TestSweepDirs(t *testing.T) {
+	temp := Dir(t, "temp")
+	kept := Dir(t, "kept")
+	old, alike := filepath.Join(temp, dirPrefix+"123"), filepath.Join(temp, "my-"+dirPrefix+"123")
+	for _, dir := range []string{old + "/a/b", alike, old + "/mount"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(kept+"/file", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // one above the other
+		if err := unix.Mount(kept, old+"/mount", "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sweepDirs(temp); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Errorf("%s is left", old)
+	}
+	for _, path := range []string{alike, kept + "/file"} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
