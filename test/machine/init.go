@@ -56,6 +56,7 @@ func prepare(dir string, hostNetwork bool) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
+	resolv, resolvErr := os.ReadFile("/etc/resolv.conf") // often a link into /run
 	if err := unix.Mount("run", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
 		return fmt.Errorf("mount /run: %w", err)
 	}
@@ -68,7 +69,7 @@ func prepare(dir string, hostNetwork bool) error {
 		}
 	}
 	if hostNetwork {
-		return nil
+		return keepResolver(resolv, resolvErr)
 	}
 	if err := remountSys(); err != nil {
 		return err
@@ -90,6 +91,17 @@ func disposable(dir, path string) error {
 		return fmt.Errorf("lay an overlay over %s, kept in %s: %w; set TMPDIR to a directory on a disk", path, dir, err)
 	}
 	return nil
+}
+
+// keepResolver puts /etc/resolv.conf back, as a file.
+func keepResolver(content []byte, err error) error {
+	if err != nil {
+		return nil // there was none
+	}
+	if err := os.Remove("/etc/resolv.conf"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("keep the name resolver's configuration: %w", err)
+	}
+	return os.WriteFile("/etc/resolv.conf", content, 0o644)
 }
 
 // remountSys mounts a /sys that shows the network devices of the new network

@@ -104,11 +104,11 @@ func FuzzParseMounts(f *testing.F) {
 }
 
 func TestParseConnections(t *testing.T) {
-	text := `[{"user":"openstack","peer_host":"::1","peer_port":4711,"state":"running","client_properties":[["product","longstr","Py"],["capabilities","table",[["a","bool",true]]],["connection_name","longstr","nova-compute:1:a"]]},
-{"user":"u","peer_host":"127.0.0.1","peer_port":1,"state":"tuning","client_properties":[]}]`
+	text := `[{"user":"openstack","name":"127.0.0.1:4711 -> 127.0.0.1:5672","state":"running","client_properties":[["product","longstr","Py"],["capabilities","table",[["a","bool",true]]],["connection_name","longstr","nova-compute:1:a"]]},
+{"user":"u","name":"127.0.0.1:1 -> 127.0.0.1:5672","state":"tuning","client_properties":[]}]`
 	got, err := parseConnections([]byte(text))
 	want := []Connection{
-		{User: "openstack", Name: "nova-compute:1:a", Product: "Py", Peer: "[::1]:4711", State: "running"},
+		{User: "openstack", Name: "nova-compute:1:a", Product: "Py", Peer: "127.0.0.1:4711", State: "running"},
 		{User: "u", Peer: "127.0.0.1:1", State: "tuning"},
 	}
 	if err != nil || !slices.Equal(got, want) {

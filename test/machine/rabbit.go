@@ -140,7 +140,7 @@ func (r *Rabbit) greet(ctx context.Context) error {
 func (r *Rabbit) Connections(t TB) []Connection {
 	t.Helper()
 	cmd := r.script("rabbitmqctl", "--quiet", "--formatter=json", "--node=rabbit@localhost",
-		"list_connections", "user", "peer_host", "peer_port", "state", "client_properties")
+		"list_connections", "user", "name", "state", "client_properties")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -156,22 +156,18 @@ func (r *Rabbit) Connections(t TB) []Connection {
 
 func parseConnections(text []byte) ([]Connection, error) {
 	var rows []struct {
-		User     string  `json:"user"`
-		PeerHost string  `json:"peer_host"`
-		PeerPort int     `json:"peer_port"`
-		State    string  `json:"state"`
-		Client   [][]any `json:"client_properties"` // each: name, type, value
+		User   string  `json:"user"`
+		Name   string  `json:"name"` // peer -> us
+		State  string  `json:"state"`
+		Client [][]any `json:"client_properties"` // each: name, type, value
 	}
 	if err := json.Unmarshal(text, &rows); err != nil {
 		return nil, err
 	}
 	connections := make([]Connection, len(rows))
 	for i, row := range rows {
-		c := Connection{
-			User:  row.User,
-			Peer:  net.JoinHostPort(row.PeerHost, strconv.Itoa(row.PeerPort)),
-			State: row.State,
-		}
+		peer, _, _ := strings.Cut(row.Name, " -> ")
+		c := Connection{User: row.User, Peer: peer, State: row.State}
 		for _, property := range row.Client {
 			if len(property) != 3 {
 				return nil, fmt.Errorf("property of a client is not three values: %v", property)

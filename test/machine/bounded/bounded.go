@@ -147,7 +147,7 @@ func without(document []byte, missing []string) ([]byte, error) {
 	}
 	sets, _ := process["capabilities"].(map[string]any)
 	changed := false
-	for name, set := range sets {
+	for name, set := range sets { // bounding, effective, …
 		list, _ := set.([]any)
 		kept := slices.DeleteFunc(slices.Clone(list), func(c any) bool {
 			s, ok := c.(string)
