@@ -42,9 +42,11 @@ type Engine interface {
 
 	// Create makes a container from spec and returns its id; nothing runs yet.
 	// A failed Create leaves nothing behind, unless the engine went away
-	// (ErrUnreachable). The name must be free, the image present.
+	// (ErrUnreachable). The name must be free, the image present (else
+	// ErrNotFound), and so must the sources of bind mounts.
 	Create(ctx context.Context, spec Spec) (id string, err error)
 	// Start runs a created or stopped container. It is no error if it runs.
+	// A container that cannot start is kept, not running.
 	Start(ctx context.Context, id string) error
 	// Stop sends the stop signal, waits for grace (rounded up to whole seconds
 	// where the engine counts so), kills, and returns when the container has
@@ -149,7 +151,7 @@ type Spec struct {
 // Mount kinds.
 const (
 	Bind   = "bind"   // Source is a path on the host and must exist
-	Volume = "volume" // Source is a volume's name; made when absent, outlives containers
+	Volume = "volume" // Source is a volume's name; made when absent, with what the image has at Target; outlives containers
 	Tmpfs  = "tmpfs"  // Source is empty
 )
 

@@ -168,3 +168,22 @@ func capabilities(in []string) []string {
 	slices.Sort(out)
 	return slices.Compact(out)
 }
+
+// String shows a mount in the short form of the command line.
+func (m Mount) String() string {
+	text := m.Target
+	if m.Source != "" {
+		text = m.Source + ":" + m.Target
+	}
+	options := []string{}
+	if m.ReadOnly {
+		options = append(options, "ro")
+	}
+	if m.Propagation != "" {
+		options = append(options, m.Propagation)
+	}
+	if len(options) > 0 {
+		text += ":" + strings.Join(options, ",")
+	}
+	return text
+}

@@ -34,11 +34,8 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(containers.
 		return containers.Image{}, e.pullFailed(ref, named, err)
 	}
 	defer stream.Close()
-	digest, err := follow(stream, progress)
+	digest, err := follow(ctx, stream, progress)
 	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
 		return containers.Image{}, e.pullFailed(ref, named, err)
 	}
 	if digest != "" { // the tag may move before it is looked up
@@ -64,7 +61,7 @@ type message struct {
 
 // follow reads the answer to a pull to its end and returns the digest that it
 // names.
-func follow(stream io.Reader, progress func(containers.Progress)) (digest string, err error) {
+func follow(ctx context.Context, stream io.Reader, progress func(containers.Progress)) (digest string, err error) {
 	decoder := json.NewDecoder(stream)
 	layers := fetched{}
 	var last containers.Progress
@@ -72,6 +69,8 @@ func follow(stream io.Reader, progress func(containers.Progress)) (digest string
 		var m message
 		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
 			return digest, nil
+		} else if ctx.Err() != nil {
+			return "", ctx.Err()
 		} else if err != nil {
 			return "", err
 		}

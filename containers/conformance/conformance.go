@@ -1,0 +1,249 @@
+// Package conformance is the one suite that every container engine must pass
+// before kollet trusts a node to it. It states in tests what
+// containers.Engine states in words, and knows no engine by name.
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// Subject is an engine under test with what stands around it. Engine and test
+// share one machine: file system, mount namespace and pid namespace.
+type Subject struct {
+	Engine   containers.Engine
+	Registry Registry // a real one; the engine trusts it without TLS
+	Restart  func()   // stops the engine's daemon as an operator does, starts it again, and waits until it answers
+}
+
+// Registry is an image registry that can be switched off and on.
+type Registry struct {
+	Addr        string // HOST:PORT
+	Stop, Start func()
+}
+
+// Run puts an engine through the suite.
+func Run(t *testing.T, subject Subject) {
+	s := &suite{Subject: subject}
+	s.base = s.pushAndPull(t, "conformance/base:1", baseImage(t, "one"))
+	for _, part := range []struct {
+		name  string
+		tests []test
+	}{
+		{"info", infoTests},
+		{"images", imageTests},
+		{"create", createTests},
+		{"inside", insideTests},
+		{"mounts", mountTests},
+		{"life", lifeTests},
+		{"settle", settleTests},
+		{"exec", execTests},
+		{"logs", logTests},
+		{"together", togetherTests},
+		{"engine restart", restartTests},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			for _, test := range part.tests {
+				t.Run(test.name, func(t *testing.T) { test.run(t, s) })
+			}
+		})
+	}
+}
+
+// test is one statement about an engine.
+type test struct {
+	name string
+	run  func(*testing.T, *suite)
+}
+
+type suite struct {
+	Subject
+	base containers.Image
+}
+
+// patience bounds how long a broken engine hangs the suite; no working engine
+// comes near it.
+const patience = 90 * time.Second
+
+var counter atomic.Int64
+
+// unique is a name that no other container or volume of this run has.
+func unique(prefix string) string {
+	return fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), counter.Add(1))
+}
+
+// suiteLabel is on every container of the suite.
+const suiteLabel = "conformance"
+
+// forever is a script that says "up", runs until it is told to stop, and then
+// exits with status 7.
+const forever = "trap 'exit 7' TERM; echo up; sleep 100000 & wait"
+
+// script is the spec of a container that runs a shell script.
+func (s *suite) script(text string) containers.Spec {
+	return containers.Spec{
+		Name:       unique("c"),
+		Image:      s.base.Digest,
+		Labels:     map[string]string{suiteLabel: "yes"},
+		Entrypoint: []string{"/bin/sh", "-c"},
+		Command:    []string{text},
+		Network:    "host",
+		Restart:    containers.RestartNo,
+	}
+}
+
+// create makes a container that is gone after the test.
+func (s *suite) create(t *testing.T, spec containers.Spec) string {
+	t.Helper()
+	id, err := s.Engine.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.discardLater(t, id)
+	return id
+}
+
+func (s *suite) discardLater(t *testing.T, id string) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := s.Engine.Stop(ctx, id, 0); err != nil && !errors.Is(err, containers.ErrNotFound) {
+			t.Error(err)
+		}
+		if err := s.Engine.Remove(ctx, id); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// start makes and starts a container.
+func (s *suite) start(t *testing.T, spec containers.Spec) string {
+	t.Helper()
+	id := s.create(t, spec)
+	must(t, s.Engine.Start(t.Context(), id))
+	return id
+}
+
+// run starts a container, waits for its end, and returns what it printed, less
+// spaces at the ends.
+func (s *suite) run(t *testing.T, spec containers.Spec) string {
+	t.Helper()
+	id := s.start(t, spec)
+	c := s.await(t, id, containers.StateExited)
+	out := s.logs(t, id, containers.LogOptions{})
+	if c.ExitCode != 0 {
+		t.Errorf("exit status %d, output:\n%s", c.ExitCode, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+func (s *suite) logs(t *testing.T, id string, opts containers.LogOptions) string {
+	t.Helper()
+	var out bytes.Buffer
+	must(t, s.Engine.Logs(t.Context(), id, opts, &out))
+	return out.String()
+}
+
+func (s *suite) inspect(t *testing.T, id string) containers.Container {
+	t.Helper()
+	c, err := s.Engine.Inspect(t.Context(), id)
+	must(t, err)
+	return c
+}
+
+// await waits until a container is in a state.
+func (s *suite) await(t *testing.T, id string, state containers.State) containers.Container {
+	t.Helper()
+	var c containers.Container
+	eventually(t, fmt.Sprintf("container %s is %s", id, state), func() bool {
+		c = s.inspect(t, id)
+		return c.State == state
+	})
+	return c
+}
+
+// awaitUp waits until a container has printed "up".
+func (s *suite) awaitUp(t *testing.T, id string) {
+	t.Helper()
+	eventually(t, "container "+id+" is up", func() bool {
+		return strings.Contains(s.logs(t, id, containers.LogOptions{}), "up\n")
+	})
+}
+
+// exec runs a command and returns its output; it must end with status 0.
+func (s *suite) exec(t *testing.T, id string, argv ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	status, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: argv, Stdout: &out, Stderr: &out})
+	must(t, err)
+	if status != 0 {
+		t.Fatalf("%q ended with status %d: %s", argv, status, &out)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still waiting after %v: %s", patience, what)
+		}
+	}
+}
+
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// wantError checks that err is there, has one line, and says all the words.
+func wantError(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", words)
+	}
+	for _, w := range append(words, "") {
+		if !strings.Contains(err.Error(), w) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %q does not say %q in one line", err, w)
+		}
+	}
+}
+
+func wantErrorIs(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error is %v, want %v", err, want)
+	}
+}
+
+// alive tells whether a process exists that has not ended.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ") // proc(5): the state follows the name
+	return !strings.HasPrefix(after, "Z") && !strings.HasPrefix(after, "X")
+}

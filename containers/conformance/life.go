@@ -1,0 +1,193 @@
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/containers"
+)
+
+var lifeTests = []test{
+	{"what is gone is not found, and removed already", func(t *testing.T, s *suite) {
+		id := s.create(t, s.script("true"))
+		must(t, s.Engine.Remove(t.Context(), id))
+		must(t, s.Engine.Remove(t.Context(), id))
+		_, err := s.Engine.Inspect(t.Context(), id)
+		wantErrorIs(t, err, containers.ErrNotFound)
+		_, err = s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"true"}})
+		wantErrorIs(t, err, containers.ErrNotFound)
+		wantErrorIs(t, s.Engine.Start(t.Context(), id), containers.ErrNotFound)
+		wantErrorIs(t, s.Engine.Stop(t.Context(), id, 0), containers.ErrNotFound)
+		wantErrorIs(t, s.Engine.Settle(t.Context(), id, unique("c"), containers.RestartNo), containers.ErrNotFound)
+		wantErrorIs(t, s.Engine.Logs(t.Context(), id, containers.LogOptions{}, os.Stderr), containers.ErrNotFound)
+	}},
+	{"start twice is one start", func(t *testing.T, s *suite) {
+		id := s.start(t, s.script(forever))
+		first := s.inspect(t, id)
+		must(t, s.Engine.Start(t.Context(), id))
+		second := s.inspect(t, id)
+		equal(t, "state", second.State, containers.StateRunning)
+		equal(t, "pid", second.PID, first.PID)
+		equal(t, "start time", second.Started, first.Started)
+		if cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(first.PID) + "/cmdline"); !strings.Contains(string(cmdline), forever) {
+			t.Errorf("pid %d is %q (%v)", first.PID, cmdline, err)
+		}
+	}},
+	{"program that is missing is told at start", func(t *testing.T, s *suite) {
+		spec := s.script("")
+		spec.Entrypoint = []string{"/bin/there-is-none"}
+		id := s.create(t, spec)
+		wantError(t, s.Engine.Start(t.Context(), id), spec.Name, "/bin/there-is-none")
+		if c := s.inspect(t, id); c.State == containers.StateRunning || c.PID != 0 {
+			t.Errorf("state %s, pid %d", c.State, c.PID)
+		}
+		must(t, s.Engine.Remove(t.Context(), id))
+	}},
+	{"stop sends the stop signal and waits", func(t *testing.T, s *suite) {
+		for signal, want := range map[string]int{"": 7, "SIGTERM": 7, "SIGUSR1": 8} {
+			spec := s.script("trap 'exit 8' USR1; " + forever)
+			spec.StopSignal = signal
+			id := s.start(t, spec)
+			s.awaitUp(t, id)
+			pid := s.inspect(t, id).PID
+			must(t, s.Engine.Stop(t.Context(), id, patience))
+			equal(t, "process is alive", alive(pid), false)
+			c := s.inspect(t, id)
+			equal(t, "state", c.State, containers.StateExited)
+			equal(t, "exit status", c.ExitCode, want)
+			equal(t, "pid", c.PID, 0)
+			if c.Finished.Before(c.Started) {
+				t.Errorf("started %v, finished %v", c.Started, c.Finished)
+			}
+			must(t, s.Engine.Stop(t.Context(), id, patience))
+			equal(t, "finished", s.inspect(t, id).Finished, c.Finished)
+		}
+	}},
+	{"stop kills after the grace, children and all", func(t *testing.T, s *suite) {
+		for _, pid := range []string{"", "host"} {
+			spec := s.script("trap '' TERM; sleep 98761 & echo up; while true; do sleep 98761; done")
+			spec.PID = pid
+			id := s.start(t, spec)
+			s.awaitUp(t, id)
+			must(t, s.Engine.Stop(t.Context(), id, time.Second))
+			c := s.inspect(t, id)
+			equal(t, "state", c.State, containers.StateExited)
+			equal(t, "exit status", c.ExitCode, 128+int(syscall.SIGKILL))
+			eventually(t, "children are gone", func() bool { return len(processes("sleep\x0098761\x00")) == 0 })
+		}
+	}},
+	{"stop of what never ran", func(t *testing.T, s *suite) {
+		id := s.create(t, s.script("true"))
+		must(t, s.Engine.Stop(t.Context(), id, patience))
+		equal(t, "state", s.inspect(t, id).State, containers.StateCreated)
+	}},
+	{"started again it finds what it wrote", func(t *testing.T, s *suite) {
+		id := s.start(t, s.script("cat /note; echo written > /note; exit 5"))
+		c := s.await(t, id, containers.StateExited)
+		equal(t, "exit status", c.ExitCode, 5)
+		must(t, s.Engine.Start(t.Context(), id))
+		eventually(t, "the note was read", func() bool {
+			return strings.Contains(s.logs(t, id, containers.LogOptions{}), "written")
+		})
+		again := s.await(t, id, containers.StateExited)
+		if !again.Started.After(c.Finished) {
+			t.Errorf("started %v, finished before at %v", again.Started, c.Finished)
+		}
+	}},
+	{"remove refuses what runs", func(t *testing.T, s *suite) {
+		spec := s.script(forever)
+		id := s.start(t, spec)
+		wantError(t, s.Engine.Remove(t.Context(), id), spec.Name)
+		equal(t, "state", s.inspect(t, id).State, containers.StateRunning)
+	}},
+	{"death from outside is noticed", func(t *testing.T, s *suite) {
+		spec := s.script(forever)
+		spec.PID = "host"
+		id := s.start(t, spec)
+		must(t, syscall.Kill(s.inspect(t, id).PID, syscall.SIGKILL))
+		c := s.await(t, id, containers.StateExited)
+		equal(t, "exit status", c.ExitCode, 128+int(syscall.SIGKILL))
+	}},
+	{"staged at a FIFO, then released as the same process", staged},
+	{"restarted by its policy, until it is stopped", func(t *testing.T, s *suite) {
+		spec := s.script(forever)
+		spec.Restart = containers.RestartUnlessStopped
+		id := s.start(t, spec)
+		first := s.inspect(t, id)
+		must(t, syscall.Kill(first.PID, syscall.SIGKILL))
+		eventually(t, "it runs again", func() bool {
+			c := s.inspect(t, id)
+			return c.State == containers.StateRunning && c.PID != first.PID
+		})
+		must(t, s.Engine.Stop(t.Context(), id, 0))
+		equal(t, "state", s.inspect(t, id).State, containers.StateExited)
+		must(t, s.Engine.Start(t.Context(), id))
+		equal(t, "state", s.inspect(t, id).State, containers.StateRunning)
+	}},
+	{"stop ends a crash loop", func(t *testing.T, s *suite) {
+		dir := t.TempDir()
+		spec := s.script("echo x >> /count/starts; exit 1")
+		spec.Restart = containers.RestartUnlessStopped
+		spec.Mounts = []containers.Mount{{Type: containers.Bind, Source: dir, Target: "/count"}}
+		id := s.start(t, spec)
+		starts := func() int {
+			text, _ := os.ReadFile(filepath.Join(dir, "starts"))
+			return strings.Count(string(text), "x")
+		}
+		eventually(t, "it was restarted", func() bool { return starts() >= 3 })
+		must(t, s.Engine.Stop(t.Context(), id, 0))
+		s.await(t, id, containers.StateExited)
+		must(t, s.Engine.Remove(t.Context(), id))
+	}},
+}
+
+// staged is what kollet does with every container: a static program mounted
+// into it is its entrypoint, waits, and becomes the service.
+func staged(t *testing.T, s *suite) {
+	gate := t.TempDir()
+	fifo := filepath.Join(gate, "fifo")
+	must(t, syscall.Mkfifo(fifo, 0o600))
+	spec := s.script("")
+	spec.Entrypoint = []string{"/.kollet/busybox", "sh", "-c", `echo staged; read word < /.kollet/gate/fifo; echo "$word"; exec "$@"`, "start"}
+	spec.Command = []string{"/bin/sh", "-c", "touch /.kollet/gate/open; " + forever}
+	spec.Privileged, spec.PID = true, "host"
+	spec.Mounts = []containers.Mount{
+		{Type: containers.Bind, Source: busybox, Target: "/.kollet/busybox", ReadOnly: true},
+		{Type: containers.Bind, Source: gate, Target: "/.kollet/gate"},
+	}
+	id := s.start(t, spec)
+	eventually(t, "it is staged", func() bool { return s.logs(t, id, containers.LogOptions{}) == "staged\n" })
+	before := s.inspect(t, id)
+	f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteString("go\n")
+	must(t, err)
+	must(t, f.Close())
+	s.awaitUp(t, id)
+	after := s.inspect(t, id)
+	equal(t, "pid", after.PID, before.PID)
+	if _, err := os.Stat(filepath.Join(gate, "open")); err != nil {
+		t.Error(err)
+	}
+	must(t, s.Engine.Stop(t.Context(), id, patience))
+	equal(t, "exit status", s.inspect(t, id).ExitCode, 7)
+}
+
+// processes lists the processes whose command line holds a text; words in it
+// end with a zero byte, see proc(5).
+func processes(text string) []int {
+	var found []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		cmdline, err := os.ReadFile(dir + "/cmdline")
+		if pid, bad := strconv.Atoi(filepath.Base(dir)); err == nil && bad == nil && strings.Contains(string(cmdline), text) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}

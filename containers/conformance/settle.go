@@ -1,0 +1,81 @@
+package conformance
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/kollet/kollet/containers"
+)
+
+var settleTests = []test{
+	{"swaps the names of two containers", func(t *testing.T, s *suite) {
+		spec := s.script(forever)
+		spec.Restart = containers.RestartUnlessStopped
+		old := s.start(t, spec)
+		service := spec.Name
+		spec.Name, spec.Restart = unique("next"), containers.RestartNo
+		next := s.start(t, spec)
+		pid := s.inspect(t, next).PID
+
+		aside := unique("old")
+		must(t, s.Engine.Settle(t.Context(), old, aside, containers.RestartNo))
+		must(t, s.Engine.Settle(t.Context(), next, service, containers.RestartUnlessStopped))
+		for id, want := range map[string]containers.Spec{
+			old:  {Name: aside, Restart: containers.RestartNo},
+			next: {Name: service, Restart: containers.RestartUnlessStopped},
+		} {
+			c := s.inspect(t, id)
+			equal(t, "name", c.Spec.Name, want.Name)
+			equal(t, "restart", c.Spec.Restart, want.Restart)
+			equal(t, "state", c.State, containers.StateRunning)
+		}
+		equal(t, "pid of the one that stays", s.inspect(t, next).PID, pid)
+
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+		eventually(t, "its new policy counts", func() bool {
+			c := s.inspect(t, next)
+			return c.State == containers.StateRunning && c.PID != pid
+		})
+		must(t, syscall.Kill(s.inspect(t, old).PID, syscall.SIGKILL))
+		s.await(t, old, containers.StateExited)
+	}},
+	{"again changes nothing, in any state", func(t *testing.T, s *suite) {
+		spec := s.script(forever)
+		id := s.create(t, spec)
+		name := unique("settled")
+		settle := func() containers.Container {
+			for range 2 {
+				must(t, s.Engine.Settle(t.Context(), id, name, containers.RestartUnlessStopped))
+			}
+			c := s.inspect(t, id)
+			want := spec
+			want.Name, want.Restart = name, containers.RestartUnlessStopped
+			wantSpec(t, c, want)
+			return c
+		}
+		equal(t, "state", settle().State, containers.StateCreated)
+		must(t, s.Engine.Start(t.Context(), id))
+		equal(t, "state", settle().State, containers.StateRunning)
+		name = unique("settled")
+		must(t, s.Engine.Stop(t.Context(), id, 0))
+		equal(t, "state", settle().State, containers.StateExited)
+	}},
+	{"name of another is refused and nothing changed", func(t *testing.T, s *suite) {
+		other := s.script("true")
+		s.create(t, other)
+		spec := s.script("true")
+		id := s.create(t, spec)
+		wantError(t, s.Engine.Settle(t.Context(), id, other.Name, containers.RestartUnlessStopped), other.Name)
+		wantSpec(t, s.inspect(t, id), spec)
+	}},
+	{"stopped stays stopped when it is settled", func(t *testing.T, s *suite) {
+		spec := s.script(forever)
+		spec.Restart = containers.RestartUnlessStopped
+		id := s.start(t, spec)
+		must(t, s.Engine.Stop(t.Context(), id, 0))
+		for _, policy := range []containers.Restart{containers.RestartNo, containers.RestartUnlessStopped} {
+			must(t, s.Engine.Settle(t.Context(), id, spec.Name, policy))
+			equal(t, "state", s.inspect(t, id).State, containers.StateExited)
+		}
+	}},
+}

@@ -1,0 +1,121 @@
+package conformance
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/containers"
+)
+
+var togetherTests = []test{
+	{"many containers at once", func(t *testing.T, s *suite) {
+		label := unique("together")
+		stop := make(chan struct{})
+		var lister sync.WaitGroup
+		lister.Go(func() { // containers come and go under it
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := s.Engine.List(t.Context(), map[string]string{"together": label}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		var workers sync.WaitGroup
+		for w := range 4 {
+			spec := s.script(forever)
+			spec.Labels["together"] = label
+			workers.Go(func() {
+				for round := range 2 {
+					if err := s.wholeLife(t, spec, fmt.Sprintf("%d-%d", w, round)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		workers.Wait()
+		close(stop)
+		lister.Wait()
+		left, err := s.Engine.List(t.Context(), map[string]string{"together": label})
+		must(t, err)
+		equal(t, "containers left", len(left), 0)
+	}},
+	{"the same thing at once", func(t *testing.T, s *suite) {
+		const n = 4
+		atOnce := func(what string, do func() error) {
+			t.Helper()
+			errs := make(chan error, n)
+			for range n {
+				go func() { errs <- do() }()
+			}
+			for range n {
+				if err := <-errs; err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		}
+		ctx := t.Context()
+		spec := s.script(forever)
+		id := s.create(t, spec)
+		atOnce("start", func() error { return s.Engine.Start(ctx, id) })
+		s.awaitUp(t, id)
+		atOnce("settle", func() error { return s.Engine.Settle(ctx, id, spec.Name, containers.RestartUnlessStopped) })
+		atOnce("stop", func() error { return s.Engine.Stop(ctx, id, patience) })
+		equal(t, "exit status", s.inspect(t, id).ExitCode, 7)
+		atOnce("remove", func() error { return s.Engine.Remove(ctx, id) })
+		_, err := s.Engine.Inspect(ctx, id)
+		wantErrorIs(t, err, containers.ErrNotFound)
+		ref := s.push(t, "conformance/atonce:1", withNoise(t, baseImage(t, "at once"), 1<<20))
+		atOnce("pull", func() error { _, err := s.Engine.Pull(ctx, ref, nil); return err })
+	}},
+	{"one name for one container", func(t *testing.T, s *suite) {
+		spec := s.script("true")
+		const n = 4
+		ids := make(chan string, n)
+		for range n {
+			go func() {
+				id, _ := s.Engine.Create(t.Context(), spec)
+				ids <- id
+			}()
+		}
+		made := 0
+		for range n {
+			if id := <-ids; id != "" {
+				s.discardLater(t, id)
+				made++
+			}
+		}
+		equal(t, "containers made", made, 1)
+	}},
+}
+
+// wholeLife takes a container from its creation to its removal.
+func (s *suite) wholeLife(t *testing.T, spec containers.Spec, word string) error {
+	ctx := t.Context()
+	spec.Name = unique("together")
+	id, err := s.Engine.Create(ctx, spec)
+	if err != nil {
+		return err
+	}
+	if err := s.Engine.Start(ctx, id); err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if status, err := s.Engine.Exec(ctx, id, containers.Exec{Argv: []string{"echo", word}, Stdout: &out}); err != nil || status != 0 || out.String() != word+"\n" {
+		return fmt.Errorf("exec: status %d, output %q, %w", status, &out, err)
+	}
+	if err := s.Engine.Settle(ctx, id, spec.Name+"-settled", containers.RestartUnlessStopped); err != nil {
+		return err
+	}
+	if err := s.Engine.Stop(ctx, id, time.Second); err != nil {
+		return err
+	}
+	return s.Engine.Remove(ctx, id)
+}
