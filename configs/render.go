@@ -4,10 +4,24 @@
 // engine and no generations.
 package configs
 
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/kollet/kollet/configs/ini"
+)
+
 // Inputs is what templates may use, and where the operator's files are.
 type Inputs struct {
 	Host      string            // name of this node, as {host} in override paths and .host in templates
-	Vars      map[string]any    // .vars
+	Vars      map[string]any    // .vars; a nil value counts as not set
+	OwnVars   []string          // those of Vars that the operator set, for Unused
 	Secrets   map[string]string // secret "NAME"
 	Instance  map[string]any    // .instance: what cloud-init knows of this machine; may be empty
 	Templates string            // directory of the operator's templates; need not exist
@@ -30,7 +44,183 @@ type File struct {
 type Rendered struct {
 	Content []byte
 	// Public is the same file with every secret replaced by its name, and with
-	// the values of keys that hold passwords masked: what diffs may show.
+	// the values of keys that hold passwords masked: what diffs may show. Two
+	// files whose Public is equal may differ in secrets.
 	Public  []byte
 	Omitted bool // an Optional file that rendered to nothing
 }
+
+// Renderer renders the files of one node. It is safe for concurrent use.
+type Renderer struct {
+	in   Inputs
+	hide func(string) string // puts placeholders for secrets' values
+
+	mu       sync.Mutex
+	named    map[string]bool // override paths that some file names
+	anyHost  map[string]bool // the same with * for {host}, for other nodes' fragments
+	usedVars map[string]bool
+	allVars  bool // some template uses .vars as a whole
+}
+
+// New checks the inputs.
+func New(in Inputs) (*Renderer, error) {
+	var all problems
+	if in.Host == "" || strings.ContainsAny(in.Host, "/\\\x00") || in.Host == "." || in.Host == ".." {
+		all.add(fmt.Errorf("%q is no host name: templates and override paths need one; give this machine a host name", in.Host))
+	}
+	for _, dir := range []string{in.Templates, in.Overrides} {
+		if dir == "" {
+			continue
+		}
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			all.add(fmt.Errorf("%s is a file, and a directory was expected", dir))
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			all.add(fmt.Errorf("look into the operator's configuration: %w", err))
+		}
+	}
+	if !all.empty() {
+		return nil, all.err()
+	}
+	in.Vars = withoutNil(in.Vars)
+	in.Instance = withoutNil(in.Instance)
+	return &Renderer{
+		in:       in,
+		hide:     newHider(in.Secrets),
+		named:    map[string]bool{},
+		anyHost:  map[string]bool{},
+		usedVars: map[string]bool{},
+	}, nil
+}
+
+// withoutNil copies a map without its nil values, in maps within it too: the
+// template engine would write "<no value>" for them.
+func withoutNil(m map[string]any) map[string]any {
+	clean := make(map[string]any, len(m))
+	for name, value := range m {
+		switch value := value.(type) {
+		case nil:
+		case map[string]any:
+			clean[name] = withoutNil(value)
+		default:
+			clean[name] = value
+		}
+	}
+	return clean
+}
+
+// Render makes one file of a service. The error holds everything that is wrong
+// with it, one problem a line, and no secret.
+func (r *Renderer) Render(service string, f File) (Rendered, error) {
+	var all problems
+	layers := r.layers(service, f, &all)
+	if !all.empty() {
+		return Rendered{}, all.err()
+	}
+	content := r.build(layers, f, private, &all)
+	if !all.empty() {
+		return Rendered{}, all.err()
+	}
+	out := Rendered{Content: []byte(content)}
+	if f.Optional && strings.TrimSpace(content) == "" {
+		return Rendered{Omitted: true}, nil
+	}
+	out.Public = []byte(r.public(layers, f, len(content)))
+	return out, nil
+}
+
+// Expand expands a string of a service's definition, such as a value of its
+// environment. where is its key in the node file. Secrets are an error there.
+func (r *Renderer) Expand(service, where, body string) (string, error) {
+	if !strings.Contains(body, "{{") {
+		return body, nil
+	}
+	var all problems
+	out, errs := r.execute(text{file: where, key: where, service: service, body: body}, spec)
+	for _, err := range errs {
+		var p *Problem
+		if errors.As(err, &p) && !strings.Contains(body, "\n") {
+			p.File, p.Line = "", 0 // the key says it all
+		}
+		all.add(err)
+	}
+	if !all.empty() {
+		return "", all.err()
+	}
+	return out, nil
+}
+
+// build renders the layers and lays them over each other.
+func (r *Renderer) build(layers []layer, f File, m mode, all *problems) string {
+	var merged ini.File
+	var last string
+	for _, l := range layers {
+		body := l.body
+		if l.template {
+			var errs []error
+			body, errs = r.execute(l.text, m)
+			if len(errs) > 0 {
+				all.add(errs...)
+				continue
+			}
+		}
+		last = body
+		if f.Format != "ini" {
+			continue
+		}
+		parsed, err := ini.Parse([]byte(body))
+		if err != nil {
+			r.addINI(l, err, all)
+			continue
+		}
+		merged.Merge(parsed)
+	}
+	if f.Format != "ini" {
+		return last
+	}
+	if m == public {
+		maskINI(&merged)
+	}
+	return string(merged.Bytes())
+}
+
+func (r *Renderer) addINI(l layer, err error, all *problems) {
+	lines := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		lines = joined.Unwrap()
+	}
+	for _, err := range lines {
+		p := &Problem{File: l.file, Key: l.key, Text: err.Error()}
+		var at *ini.Error
+		if errors.As(err, &at) {
+			p.Text = at.Text
+			if l.template && strings.Contains(l.body, "{{") {
+				p.File += " as rendered"
+			}
+			p.Line = at.Line
+		}
+		p.Text = r.hide(p.Text)
+		all.add(p)
+	}
+}
+
+// public renders for people. It never fails: what cannot be rendered without
+// secrets, or is not text, is not shown at all.
+func (r *Renderer) public(layers []layer, f File, size int) string {
+	withheld := fmt.Sprintf("<%d bytes, not shown>\n", size)
+	if f.Source != "" {
+		return withheld
+	}
+	var failed problems
+	shown := r.build(layers, f, public, &failed)
+	if !failed.empty() || !utf8.ValidString(shown) {
+		return withheld
+	}
+	if f.Format != "ini" {
+		shown = maskText(shown)
+	}
+	return r.hide(shown)
+}
+
+// inside reports whether a path stays below the directory it is joined to.
+func inside(path string) bool { return path != "" && filepath.IsLocal(filepath.FromSlash(path)) }

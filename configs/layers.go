@@ -1,0 +1,145 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// layer is one source of a file's content.
+type layer struct {
+	text
+	template bool // to be executed
+}
+
+// layers reads what a file is made of, lowest first: the file itself, then
+// those of its overrides that exist.
+func (r *Renderer) layers(service string, f File, all *problems) []layer {
+	bad := func(file, format string, args ...any) {
+		all.add(&Problem{File: file, Key: f.Where, Text: fmt.Sprintf(format, args...)})
+	}
+	if f.Format != "ini" && f.Format != "text" && f.Format != "" {
+		bad("", "format is %q; expected ini or text", f.Format)
+	}
+	base := layer{text: text{key: f.Where, service: service, oneLine: f.Format == "ini"}, template: true}
+	switch {
+	case f.Template != "":
+		file, body, err := r.template(f.Template)
+		if err != nil {
+			bad("", "%v", err)
+		}
+		base.file, base.body = file, string(body)
+	case f.Source != "":
+		body, err := os.ReadFile(f.Source)
+		if err != nil {
+			bad("", "%v", readError("source", f.Source, err))
+		}
+		if len(f.Overrides) > 0 {
+			bad("", "a source is copied as it is and takes no overrides; use template or content")
+		}
+		base.file, base.body, base.template = f.Source, string(body), false
+	case f.Content != "":
+		base.file, base.body = f.Where+".content", f.Content
+	default:
+		bad("", "says not what is in the file; set template, source or content")
+	}
+	layers := []layer{base}
+	for _, pattern := range f.Overrides {
+		name := strings.ReplaceAll(pattern, "{service}", service)
+		r.name(name)
+		name = path.Clean(strings.ReplaceAll(name, "{host}", r.in.Host))
+		if !inside(name) {
+			bad("", "override %q leads out of the overrides directory; expected a path below it", pattern)
+			continue
+		}
+		if r.in.Overrides == "" {
+			continue
+		}
+		file := filepath.Join(r.in.Overrides, filepath.FromSlash(name))
+		body, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			bad("", "%v", readError("override", file, err))
+			continue
+		}
+		over := layer{text: base.text, template: isTemplate(file)}
+		over.file, over.body = file, string(body)
+		layers = append(layers, over)
+	}
+	if f.Format != "ini" && len(layers) > 1 {
+		layers = layers[len(layers)-1:]
+	}
+	return layers
+}
+
+// isTemplate reports whether a fragment is executed: .conf and .ini files are.
+// Others, such as YAML policies, may hold braces that mean something else.
+func isTemplate(file string) bool {
+	ext := filepath.Ext(file)
+	return ext == ".conf" || ext == ".ini"
+}
+
+// template returns a template's text and the name that errors show for it.
+func (r *Renderer) template(name string) (file string, body []byte, err error) {
+	if !inside(name) {
+		return "", nil, fmt.Errorf("template %q leads out of the templates directory; expected a path below it", name)
+	}
+	if r.in.Templates != "" {
+		file = filepath.Join(r.in.Templates, filepath.FromSlash(name))
+		body, err = os.ReadFile(file)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			if err != nil {
+				err = readError("template", file, err)
+			}
+			return file, body, err
+		}
+	}
+	body, err = builtin(name)
+	if err != nil {
+		where := ""
+		if r.in.Templates != "" {
+			where = " and not in " + r.in.Templates
+		}
+		return "", nil, fmt.Errorf("there is no template %q, not built in%s%s", name, where, didYouMean(name, Templates()))
+	}
+	return "built-in template " + name, body, nil
+}
+
+// Template returns a template's text: the operator's, else the built-in one.
+func (r *Renderer) Template(name string) ([]byte, error) {
+	_, body, err := r.template(name)
+	return body, err
+}
+
+func readError(what, file string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s %s does not exist; create it, or correct the path", what, file)
+	}
+	return fmt.Errorf("read %s: %w", what, err)
+}
+
+// name remembers that a file names an override.
+func (r *Renderer) name(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.named[path.Clean(strings.ReplaceAll(name, "{host}", r.in.Host))] = true
+	if strings.Contains(name, "{host}") {
+		r.anyHost[path.Clean(strings.ReplaceAll(name, "{host}", "*"))] = true
+	}
+}
+
+// use remembers what a template refers to.
+func (r *Renderer) use(u uses) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range u.vars {
+		r.usedVars[name] = true
+	}
+	r.allVars = r.allVars || u.allVars
+}

@@ -1,0 +1,242 @@
+package configs_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/configs/ini"
+)
+
+var update = flag.Bool("update", false, "write the golden files and the table of variables anew")
+
+// profile is what the tests read of a profile.
+type profile struct {
+	Networks map[string][]string `yaml:"networks"`
+	Vars     map[string]any      `yaml:"vars"`
+	Services map[string]service  `yaml:"services"`
+}
+
+type service struct {
+	Image       string            `yaml:"image"`
+	Privileged  bool              `yaml:"privileged"`
+	PID         string            `yaml:"pid"`
+	Network     string            `yaml:"network"`
+	After       []string          `yaml:"after"`
+	Together    []string          `yaml:"together"`
+	Environment map[string]string `yaml:"environment"`
+	Config      []struct {
+		Template, Dest, Owner, Perm, Format string
+		Overrides                           []string
+	} `yaml:"config"`
+	Health []struct {
+		Exec []string `yaml:"exec"`
+	} `yaml:"health"`
+}
+
+func compute(t *testing.T) profile {
+	t.Helper()
+	body, err := configs.Profile("compute")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p profile
+	if err := yaml.Unmarshal(body, &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var secrets = map[string]string{
+	"rabbit_password":    `r/b:t@$ecret`,
+	"nova_password":      `n0va$ecret`,
+	"placement_password": `"pl@cement"`,
+	"neutron_password":   `neutr0n pass`,
+}
+
+func TestProfileRendersAsBefore(t *testing.T) {
+	for name, own := range map[string]map[string]any{
+		"minimal": {"rabbit_host": "10.0.0.5", "virt_type": "qemu"},
+		"full": {
+			"rabbit_host": "2001:db8::5", "rabbit_tls": true, "rabbit_vhost": "nova", "rabbit_quorum_queues": true,
+			"auth_url": "https://keystone.example.org:5000/v3", "ca_file": "/etc/ssl/certs/ca-certificates.crt",
+			"placement_url": "https://placement.example.org", "neutron_url": "https://neutron.example.org", "glance_url": "https://glance.example.org",
+			"my_ip": "10.0.0.21", "region": "East", "debug": true, "cpu_mode": "custom", "cpu_models": []any{"Haswell", "Skylake"},
+			"vnc_enabled": true, "serial_console_enabled": true, "tunnel_types": "vxlan", "l2_population": true, "local_ip": "10.1.0.21",
+			"physical_interface_mappings": "physnet1:eth1", "bridge_mappings": []any{"physnet1:br-ex", "physnet2:br-dc"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			renderer := newRenderer(t, configs.Inputs{Vars: over(compute(t).Vars, own), Secrets: secrets})
+			for service, s := range compute(t).Services {
+				for i, c := range s.Config {
+					out := render(t, renderer, service, file(s, i))
+					base := filepath.Join("testdata", name, service, filepath.Base(c.Dest))
+					golden(t, base, out.Content)
+					golden(t, base+".public", out.Public)
+					noSecrets(t, out.Public, secrets)
+				}
+			}
+			for _, err := range renderer.Unused() {
+				t.Errorf("unused: %v", err)
+			}
+		})
+	}
+}
+
+// file is one configuration entry of a profile's service, as the agent passes it.
+func file(s service, i int) configs.File {
+	c := s.Config[i]
+	return configs.File{Where: fmt.Sprintf("config[%d]", i), Template: c.Template, Name: filepath.Base(c.Dest), Format: c.Format, Overrides: c.Overrides}
+}
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run go test -update and look at what it writes", err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; if that is meant, run go test -update and look at the difference\ngot:\n%s", path, got)
+	}
+}
+
+// What oslo.config reads from the rendered file is what the operator gave,
+// whatever signs a password has.
+func TestPasswordsArriveAsGiven(t *testing.T) {
+	p := compute(t)
+	renderer := newRenderer(t, configs.Inputs{Vars: over(p.Vars, map[string]any{"rabbit_host": "h", "auth_url": "http://k"}), Secrets: secrets})
+	out := render(t, renderer, "nova-compute", file(p.Services["nova-compute"], 0))
+	f, err := ini.Parse(out.Content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for section, secret := range map[string]string{"placement": "placement_password", "neutron": "neutron_password", "cinder": "nova_password", "service_user": "nova_password"} {
+		got := strings.ReplaceAll(f.Get(section, "password")[0], `\$`, "$") // as ConfigOpts._substitute does
+		if got != secrets[secret] {
+			t.Errorf("[%s] password: got %q, want %q", section, got, secrets[secret])
+		}
+	}
+	if got, want := f.Get("DEFAULT", "transport_url")[0], "rabbit://openstack:r%2Fb%3At%40%24ecret@h:5672//"; got != want {
+		t.Errorf("transport_url: got %q, want %q", got, want)
+	}
+}
+
+func TestProfileIsWhole(t *testing.T) {
+	p := compute(t)
+	renderer := newRenderer(t, configs.Inputs{Vars: over(p.Vars, map[string]any{"rabbit_port": 5673})})
+	var networked []string
+	for network, names := range p.Networks {
+		for _, name := range names {
+			if _, ok := p.Services[name]; !ok {
+				t.Errorf("networks.%s names %s, which is no service", network, name)
+			}
+			networked = append(networked, name)
+		}
+	}
+	for name, s := range p.Services {
+		if !s.Privileged || s.PID != "host" || s.Network != "host" {
+			t.Errorf("%s lacks privileges, or the host's pid or network namespace", name)
+		}
+		if len(s.Health) == 0 {
+			t.Errorf("%s has no health probe", name)
+		}
+		for _, dep := range append(s.After, s.Together...) {
+			if _, ok := p.Services[dep]; !ok {
+				t.Errorf("%s refers to %s, which is no service", name, dep)
+			}
+			if slices.Contains(networked, dep) && !slices.Contains(networked, name) {
+				t.Errorf("%s refers to %s, which not every network has", name, dep)
+			}
+		}
+		for _, c := range s.Config {
+			if c.Owner == "" || c.Perm != "0600" {
+				t.Errorf("%s: %s may be read by others", name, c.Dest)
+			}
+		}
+		for _, probe := range s.Health {
+			if probe.Exec[0] != "healthcheck_port" {
+				continue
+			}
+			if got, err := renderer.Expand(name, "probe", probe.Exec[2]); err != nil || got != "5673" {
+				t.Errorf("%s is probed at port %q, %v; want rabbit_port", name, got, err)
+			}
+		}
+	}
+}
+
+func TestEveryVariableOfTheProfileIsUsed(t *testing.T) {
+	body, err := configs.Profile("compute")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := string(body)
+	for _, name := range configs.Templates() {
+		text, err := newRenderer(t, configs.Inputs{}).Template(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(text)
+	}
+	for name := range compute(t).Vars {
+		if !strings.Contains(all, ".vars."+name) {
+			t.Errorf("nothing uses %s", name)
+		}
+	}
+}
+
+func over(base, own map[string]any) map[string]any {
+	all := map[string]any{}
+	for _, m := range []map[string]any{base, own} {
+		for name, value := range m {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+func newRenderer(t *testing.T, in configs.Inputs) *configs.Renderer {
+	t.Helper()
+	if in.Host == "" {
+		in.Host = "compute-01"
+	}
+	r, err := configs.New(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func render(t *testing.T, r *configs.Renderer, service string, f configs.File) configs.Rendered {
+	t.Helper()
+	out, err := r.Render(service, f)
+	if err != nil {
+		t.Fatalf("%s %s: %v", service, f.Template, err)
+	}
+	return out
+}
+
+func noSecrets(t *testing.T, public []byte, secrets map[string]string) {
+	t.Helper()
+	for name, value := range secrets {
+		if bytes.Contains(public, []byte(value)) {
+			t.Errorf("secret %s stands in what people may see:\n%s", name, public)
+		}
+	}
+}
