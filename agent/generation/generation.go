@@ -19,6 +19,7 @@ type Generation struct {
 	Created  time.Time `json:"created"`
 	Reason   string    `json:"reason"` // bootstrap, upgrade, rollback to 3
 	Version  string    `json:"kollet"` // of the kollet that made it
+	Engine   string    `json:"engine"` // docker or containerd
 	Services []Service `json:"services"`
 }
 

@@ -112,9 +112,9 @@ func (s Store) List() ([]int, error) {
 }
 
 // Write puts a generation in place, whole or not at all. files holds each
-// service's rendered files; prepare, which may be nil, adds to a service's
-// directory before it appears under its name.
-func (s Store) Write(g Generation, files map[string][]Rendered, prepare func(dir string, service Service) error) error {
+// service's rendered files; prepare adds to the directory before it appears
+// under its name.
+func (s Store) Write(g Generation, files map[string][]Rendered, prepare func(dir string) error) error {
 	final := s.Path(g.Number)
 	tmp := filepath.Join(s.generations(), ".new-"+filepath.Base(final))
 	if err := s.write(tmp, g, files, prepare); err != nil {
@@ -126,7 +126,7 @@ func (s Store) Write(g Generation, files map[string][]Rendered, prepare func(dir
 	return durable.SyncDir(s.generations())
 }
 
-func (s Store) write(tmp string, g Generation, files map[string][]Rendered, prepare func(string, Service) error) error {
+func (s Store) write(tmp string, g Generation, files map[string][]Rendered, prepare func(string) error) error {
 	if err := os.RemoveAll(tmp); err != nil {
 		return err
 	}
@@ -138,11 +138,9 @@ func (s Store) write(tmp string, g Generation, files map[string][]Rendered, prep
 		if err := writeFiles(dir, files[service.Name]); err != nil {
 			return err
 		}
-		if prepare != nil {
-			if err := prepare(dir, service); err != nil {
-				return err
-			}
-		}
+	}
+	if err := prepare(tmp); err != nil {
+		return err
 	}
 	manifest, err := json.MarshalIndent(g, "", " ")
 	if err != nil {

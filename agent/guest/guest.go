@@ -46,12 +46,23 @@ func (f Finder) Find() ([]Guest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find guests: %w", err)
 	}
-	var guests []Guest
+	var pids []int
 	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
 		}
+	}
+	guests, err := f.Among(pids)
+	slices.SortFunc(guests, func(a, b Guest) int {
+		return strings.Compare(a.Name+a.UUID, b.Name+b.UUID)
+	})
+	return guests, err
+}
+
+// Among returns the guests of this node among the given processes.
+func (f Finder) Among(pids []int) ([]Guest, error) {
+	var guests []Guest
+	for _, pid := range pids {
 		g, err := f.inspect(pid)
 		if gone(err) {
 			continue // the process ended meanwhile
@@ -63,9 +74,6 @@ func (f Finder) Find() ([]Guest, error) {
 			guests = append(guests, g)
 		}
 	}
-	slices.SortFunc(guests, func(a, b Guest) int {
-		return strings.Compare(a.Name+a.UUID, b.Name+b.UUID)
-	})
 	return guests, nil
 }
 

@@ -28,16 +28,16 @@ const group = "kollet-guests"
 // virtlogd reads their consoles, the others serve their devices.
 var helpers = []string{"virtlogd", "swtpm", "virtiofsd", "passt", "slirp4netns", "qemu-pr-helper", "vhost-user-gpu"}
 
-// Helpers returns those processes in the container that guests depend on.
-func (c Container) Helpers() ([]int, error) {
-	pids, err := c.Processes()
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(pids, func(pid int) bool {
+// Helpers returns those of the processes that guests depend on.
+func (c Container) Helpers(pids []int) []int {
+	var found []int
+	for _, pid := range pids {
 		comm, err := os.ReadFile(filepath.Join(c.proc, strconv.Itoa(pid), "comm"))
-		return err != nil || !slices.Contains(helpers, strings.TrimSpace(string(comm)))
-	}), nil
+		if err == nil && slices.Contains(helpers, strings.TrimSpace(string(comm))) {
+			found = append(found, pid)
+		}
+	}
+	return found
 }
 
 // Protect moves processes out of the container's cgroup, in the hierarchies

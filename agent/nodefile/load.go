@@ -1,6 +1,7 @@
 package nodefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,8 +24,15 @@ type profile struct {
 // Profiles finds a built-in profile by name.
 type Profiles func(name string) ([]byte, error)
 
+// Change overrides parts of a node file for one run. Empty fields change nothing.
+type Change struct {
+	Tag    string            // images.tag
+	Pull   string            // images.pull
+	Images map[string]string // service: image
+}
+
 // Load reads the node file at path, shown in errors as it is given.
-func Load(path string, profiles Profiles) (*Node, error) {
+func Load(path string, profiles Profiles, change Change) (*Node, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, Problem{Place: Place{File: path}, Text: "there is no node file; write one (see `kollet help node-file`), or name another with --node-file"}
@@ -32,18 +40,18 @@ func Load(path string, profiles Profiles) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the node file: %w", err)
 	}
-	return Parse(path, data, profiles)
+	return Parse(path, data, profiles, change)
 }
 
 // Parse reads a node file that is shown in errors as name, and lays it over its
 // profile. Every problem of both is in the error.
-func Parse(name string, data []byte, profiles Profiles) (*Node, error) {
+func Parse(name string, data []byte, profiles Profiles, change Change) (*Node, error) {
 	var problems Problems
 	own := parse(name, data, Node{}, &problems)
 	if own == nil {
 		return nil, problems.Err()
 	}
-	node := &Node{Profile: "compute", Engine: "docker", Network: "linuxbridge", Keep: 3, Images: Images{Pull: "missing"}}
+	node := defaults()
 	if err := own.root.Decode(node); err != nil {
 		return nil, syntax(name, err)
 	}
@@ -58,9 +66,28 @@ func Parse(name string, data []byte, profiles Profiles) (*Node, error) {
 	if err := node.addProfile(profiles, &problems); err != nil {
 		return nil, err
 	}
+	node.change(change, &problems)
 	node.complete()
 	node.validate(&problems)
 	return node, problems.Err()
+}
+
+func defaults() *Node {
+	return &Node{Profile: "compute", Engine: "docker", Network: "linuxbridge", Keep: 3, Images: Images{Pull: "missing"}}
+}
+
+func (n *Node) change(c Change, problems *Problems) {
+	n.Images.Tag = cmp.Or(c.Tag, n.Images.Tag)
+	n.Images.Pull = cmp.Or(c.Pull, n.Images.Pull)
+	for _, name := range slices.Sorted(maps.Keys(c.Images)) {
+		service, ok := n.Services[name]
+		if !ok {
+			problems.Add(fmt.Errorf("--image %s=…: the node has no service %q%s", name, name, hint(name, slices.Sorted(maps.Keys(n.Services)))))
+			continue
+		}
+		service.Image = c.Images[name]
+		n.Services[name] = service
+	}
 }
 
 // addProfile lays the node file's services over those of its profile.
@@ -207,4 +234,20 @@ func (n *Node) Place(key string) Place {
 		return at
 	}
 	return Place{File: n.own.name}
+}
+
+// Keep reads from a node file how many earlier generations stay, whatever else
+// may be wrong with it.
+func Keep(path string) (int, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("read the node file: %w", err)
+	}
+	node := defaults()
+	if err := yaml.Unmarshal(data, &struct {
+		Keep *int `yaml:"keep"`
+	}{&node.Keep}); err != nil || node.Keep < 1 {
+		return 0, fmt.Errorf("read keep from %s: %w", path, err)
+	}
+	return node.Keep, nil
 }

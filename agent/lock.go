@@ -1,0 +1,47 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock keeps every other kollet from changing this node until the returned
+// function is called, or this process ends in whatever way: flock(2) belongs to
+// the open file.
+func (a *Agent) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(a.state(), 0o700); err != nil {
+		return nil, fmt.Errorf("make the state directory: %w", err)
+	}
+	path := filepath.Join(a.state(), "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the node: %w", err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		defer f.Close()
+		return nil, fmt.Errorf("%w%s; wait until it has ended", ErrLocked, holder(path))
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	// Only for the message above: the lock itself is the flock.
+	if f.Truncate(0) == nil {
+		_, _ = fmt.Fprintf(f, "kollet %s, process %d\n", a.Command, os.Getpid())
+	}
+	return func() { f.Close() }, nil
+}
+
+func holder(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) == 0 {
+		return ""
+	}
+	return " (" + strings.TrimSpace(string(data)) + ")"
+}

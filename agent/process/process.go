@@ -1,0 +1,83 @@
+// Package process follows and signals a process by its pidfd, which unlike a
+// number never comes to mean another process (pidfd_open(2)).
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrEnded means that the process has ended already.
+var ErrEnded = errors.New("process has ended")
+
+// Process is a process of this machine, not necessarily a child.
+type Process struct {
+	PID int
+	fd  int
+}
+
+// Open takes hold of a process. ErrEnded, wrapped, if there is none.
+func Open(pid int) (*Process, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil, fmt.Errorf("process %d: %w", pid, ErrEnded)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open process %d: %w", pid, err)
+	}
+	return &Process{PID: pid, fd: fd}, nil
+}
+
+// Close lets go of the process.
+func (p *Process) Close() { _ = unix.Close(p.fd) }
+
+// Signal sends a signal. It is no error if the process has ended.
+func (p *Process) Signal(signal unix.Signal) error {
+	err := unix.PidfdSendSignal(p.fd, signal, nil, 0)
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal process %d: %w", p.PID, err)
+	}
+	return nil
+}
+
+// Ended waits up to the given time for the process to end, and reports whether
+// it has. A pidfd becomes readable when its process ends, before its parent has
+// reaped it. A negative time waits for ever.
+func (p *Process) Ended(within time.Duration) (bool, error) {
+	deadline := time.Now().Add(within)
+	for {
+		timeout := -1
+		if within >= 0 {
+			timeout = max(0, int((time.Until(deadline) + time.Millisecond - 1).Milliseconds()))
+		}
+		fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, timeout)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("wait for process %d: %w", p.PID, err)
+		}
+		return n > 0, nil
+	}
+}
+
+// slice is how long a wait goes on before it looks at its context again.
+const slice = 50 * time.Millisecond
+
+// Wait returns nil when the process has ended, or the context's error.
+func (p *Process) Wait(ctx context.Context) error {
+	for {
+		ended, err := p.Ended(slice)
+		if err != nil || ended {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}

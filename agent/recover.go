@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
+)
+
+// Recovery tells what recover found and did.
+type Recovery struct {
+	Found   bool            `json:"found"` // an upgrade had been interrupted
+	From    int             `json:"from,omitempty"`
+	To      int             `json:"to,omitempty"` // that it was on its way to
+	Outcome journal.Outcome `json:"outcome,omitempty"`
+	Current int             `json:"current"` // the generation that runs now
+}
+
+// Recover brings an interrupted upgrade to one of its two ends.
+func (a *Agent) Recover(ctx context.Context) (Recovery, error) {
+	unlock, err := a.lock()
+	if err != nil {
+		return Recovery{}, err
+	}
+	defer unlock()
+	return a.recover(ctx)
+}
+
+// recover decides from the journal alone. An upgrade that had committed is
+// finished. Of any other, every step whose intent is in the journal is undone,
+// last first, whether it had been done or only begun: before the first cut over
+// that discards what was staged, after it that is the roll back.
+func (a *Agent) recover(ctx context.Context) (Recovery, error) {
+	r, tx, records, err := a.interrupted()
+	if err != nil || !r.Found {
+		return r, err
+	}
+	defer tx.journal.Close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	a.note("", "an upgrade from generation %d to %d was interrupted; recovering", r.From, r.To)
+	if journal.HasCommitted(records) {
+		err = tx.finish(ctx)
+	} else {
+		err = tx.giveUp(ctx, records)
+	}
+	if err != nil {
+		return r, fmt.Errorf("recover: %w", err)
+	}
+	r.Outcome = tx.outcome
+	current, err := a.store().Current()
+	r.Current = current.Number
+	return r, err
+}
+
+// interrupted finds the transaction that has not ended; at most one has not,
+// since each begins by recovering the one before.
+func (a *Agent) interrupted() (Recovery, *transaction, []journal.Record, error) {
+	current, err := a.store().Current()
+	if err != nil {
+		return Recovery{}, nil, nil, err
+	}
+	r := Recovery{Current: current.Number}
+	numbers, err := journal.List(a.journals())
+	if err != nil || len(numbers) == 0 {
+		return r, nil, nil, err
+	}
+	last := numbers[len(numbers)-1]
+	records, err := journal.Read(a.journals(), last)
+	if err != nil {
+		return r, nil, nil, NeedsOperator{err}
+	}
+	if journal.Ended(records) {
+		return r, nil, nil, nil
+	}
+	j, records, err := journal.Reopen(a.journals(), last, a.Now)
+	if err != nil {
+		return r, nil, nil, err
+	}
+	from := current
+	if len(records) > 0 {
+		if from, err = a.store().Load(records[0].From); err != nil {
+			return r, nil, nil, NeedsOperator{errors.Join(err, j.Close())}
+		}
+	}
+	tx := a.transaction(j, from)
+	tx.to = generation.Generation{Number: last}
+	r.Found, r.From, r.To = true, from.Number, last
+	return r, tx, records, nil
+}
+
+// finish tidies behind a commit.
+func (t *transaction) finish(ctx context.Context) error {
+	var err error
+	if t.to, err = t.store().Load(t.to.Number); err != nil {
+		return NeedsOperator{err}
+	}
+	return t.end(journal.Committed, t.tidy(ctx))
+}
+
+// giveUp undoes what the journal says was begun.
+func (t *transaction) giveUp(ctx context.Context, records []journal.Record) error {
+	t.target = &target{secrets: t.secretsForRedaction()}
+	if to, err := t.store().Load(t.to.Number); err == nil {
+		t.to = to // absent if it was not rendered, or is discarded already
+	}
+	for _, r := range records {
+		if r.Event != journal.Intent {
+			continue
+		}
+		maps.Copy(t.old, r.Old)
+		t.begun = append(t.begun, t.stepNamed(r.Step))
+	}
+	outcome := journal.Discarded
+	if t.touched() {
+		outcome = journal.RolledBack
+	}
+	if err := t.back(ctx); err != nil {
+		return NeedsOperator{fmt.Errorf("%w; run `kollet recover` once the cause is mended", err)}
+	}
+	if t.touched() {
+		if err := t.healthyAgain(ctx); err != nil {
+			return NeedsOperator{errors.Join(fmt.Errorf("the node is back on generation %d, but it is not healthy: %w", t.from.Number, err), t.end(journal.Stuck, nil))}
+		}
+	}
+	return t.end(outcome, nil)
+}
+
+// stepNamed finds what undoes a step of the journal. A step that leaves nothing
+// to undo needs no more than its name.
+func (t *transaction) stepNamed(name string) step {
+	if i := slices.IndexFunc(t.preparation(), func(s step) bool { return s.name == name }); i >= 0 {
+		return t.preparation()[i]
+	}
+	services, ok := strings.CutPrefix(name, cutOverPrefix)
+	if !ok {
+		return step{name: name}
+	}
+	var g group
+	for _, service := range strings.Split(services, ", ") {
+		m := member{name: service}
+		m.old, _ = t.from.Service(service)
+		m.new, _ = t.to.Service(service)
+		g = append(g, m)
+	}
+	return t.cutOverStep(g)
+}

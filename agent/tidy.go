@@ -1,0 +1,216 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/containers"
+)
+
+// tidy finishes what a commit began: names, restart policies, the current link,
+// and the removal of what nothing needs any more. It may be done again, also on
+// a machine that lost its power right after the commit and came up with the old
+// containers.
+func (t *transaction) tidy(ctx context.Context) error {
+	all, err := t.Engine.List(ctx, t.labels("", 0))
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if t.belongs(t.to, c) {
+			continue
+		}
+		if err := t.putAside(ctx, c); err != nil {
+			return err
+		}
+	}
+	for _, s := range t.to.Services {
+		if err := t.settle(ctx, s); err != nil {
+			return fmt.Errorf("settle %s: %w", s.Name, err)
+		}
+	}
+	if err := t.store().SetCurrent(t.to.Number); err != nil {
+		return err
+	}
+	_, err = t.collect(ctx, t.to)
+	return err
+}
+
+func (a *Agent) belongs(g generation.Generation, c containers.Container) bool {
+	s, ok := g.Service(c.Spec.Labels[LabelService])
+	return ok && c.Spec.Labels[LabelGeneration] == strconv.Itoa(s.Origin)
+}
+
+// putAside takes name and restart policy from a container that was replaced,
+// and stops it should it run.
+func (t *transaction) putAside(ctx context.Context, c containers.Container) error {
+	name := c.Spec.Labels[LabelService]
+	number, err := strconv.Atoi(c.Spec.Labels[LabelGeneration])
+	if err != nil {
+		return fmt.Errorf("container %s has no generation in its labels", c.Spec.Name)
+	}
+	if c.State == containers.StateRunning {
+		s, _ := t.from.Service(name)
+		if err := t.stopSafely(ctx, c, s); err != nil {
+			return fmt.Errorf("stop the old %s: %w", name, err)
+		}
+	}
+	return t.Engine.Settle(ctx, c.ID, stagedName(name, number), containers.RestartNo)
+}
+
+// settle gives a service's container its plain name and its restart policy, and
+// starts it should it not run.
+func (t *transaction) settle(ctx context.Context, s generation.Service) error {
+	c, err := t.container(ctx, s.Name, s.Origin)
+	if err != nil {
+		return err
+	}
+	if err := t.evict(ctx, s.Name, c.ID); err != nil {
+		return err
+	}
+	if err := t.Engine.Start(ctx, c.ID); err != nil {
+		return err
+	}
+	return t.Engine.Settle(ctx, c.ID, s.Name, s.Spec.Restart)
+}
+
+// evict removes a container that somebody put in a service's place by hand. It
+// was stopped in the cut over.
+func (t *transaction) evict(ctx context.Context, name, id string) error {
+	other, err := t.Engine.Inspect(ctx, name)
+	if errors.Is(err, containers.ErrNotFound) || err == nil && (other.ID == id || other.Spec.Labels[LabelNode] != "") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.Engine.Stop(ctx, other.ID, 0); err != nil {
+		return err
+	}
+	t.note(name, "removed the container that was put in its place by hand")
+	return t.Engine.Remove(ctx, other.ID)
+}
+
+// retire stops and removes a container that nothing needs, or puts it aside for
+// the guests that run from it.
+func (a *Agent) retire(ctx context.Context, c containers.Container, pins pins) error {
+	if err := a.Engine.Stop(ctx, c.ID, 0); err != nil {
+		return err
+	}
+	if pins.container(c) {
+		number, _ := strconv.Atoi(c.Spec.Labels[LabelGeneration])
+		return a.Engine.Settle(ctx, c.ID, stagedName(c.Spec.Labels[LabelService], number), containers.RestartNo)
+	}
+	return a.Engine.Remove(ctx, c.ID)
+}
+
+// Garbage is what gc removed, and what it kept for guests.
+type Garbage struct {
+	Generations []int    `json:"generations"`
+	Containers  []string `json:"containers"`
+	Images      []string `json:"images"`
+	Pinned      []string `json:"pinned"` // containers kept because guests run from them
+}
+
+// GC drops what nothing needs: generations beyond those kept for a rollback,
+// the containers that were replaced, and images that only they used.
+func (a *Agent) GC(ctx context.Context) (Garbage, error) {
+	unlock, err := a.lock()
+	if err != nil {
+		return Garbage{}, err
+	}
+	defer unlock()
+	if _, err := a.recover(ctx); err != nil {
+		return Garbage{}, err
+	}
+	current, err := a.store().Current()
+	if err != nil {
+		return Garbage{}, err
+	}
+	return a.collect(ctx, current)
+}
+
+func (a *Agent) collect(ctx context.Context, current generation.Generation) (Garbage, error) {
+	var gone Garbage
+	pins, err := a.pins()
+	if err != nil {
+		return gone, err
+	}
+	all, err := a.Engine.List(ctx, a.labels("", 0))
+	if err != nil {
+		return gone, err
+	}
+	for _, c := range all {
+		switch {
+		case a.belongs(current, c):
+		case pins.container(c):
+			gone.Pinned = append(gone.Pinned, c.Spec.Name)
+		default:
+			if err := a.retire(ctx, c, pins); err != nil {
+				return gone, fmt.Errorf("remove container %s: %w", c.Spec.Name, err)
+			}
+			gone.Containers = append(gone.Containers, c.Spec.Name)
+		}
+	}
+	return gone, a.collectGenerations(ctx, current, pins, &gone)
+}
+
+// collectGenerations drops the generations that fell out of keep, and with them
+// the images that no other generation names.
+func (a *Agent) collectGenerations(ctx context.Context, current generation.Generation, pins pins, gone *Garbage) error {
+	kept, err := a.store().List()
+	if err != nil {
+		return err
+	}
+	kept = slices.DeleteFunc(kept, func(n int) bool { return n > current.Number })
+	earlier := max(0, len(kept)-1-a.keep())
+	candidates, stays := map[string]bool{}, map[string]bool{}
+	for i, number := range kept {
+		g, err := a.store().Load(number)
+		if err != nil {
+			return err
+		}
+		needed := i >= earlier || pins.generation(number) ||
+			slices.ContainsFunc(current.Services, func(s generation.Service) bool { return s.Origin == number })
+		for _, s := range g.Services {
+			if needed {
+				stays[s.Image.ID] = true
+			} else {
+				candidates[s.Image.ID] = true
+			}
+		}
+		if needed {
+			continue
+		}
+		if err := a.store().Remove(number); err != nil {
+			return err
+		}
+		gone.Generations = append(gone.Generations, number)
+	}
+	for id := range candidates {
+		if stays[id] {
+			continue
+		}
+		if err := a.Engine.RemoveImage(ctx, id); err != nil {
+			a.note("", "image %.19s stays: %v", id, err) // something else uses it
+			continue
+		}
+		gone.Images = append(gone.Images, id)
+	}
+	return nil
+}
+
+// keep is how many earlier generations stay, as the node file says; what cannot
+// be read now drops nothing.
+func (a *Agent) keep() int {
+	node, err := nodefile.Keep(a.nodeFile())
+	if err != nil {
+		return 1 << 20
+	}
+	return node
+}

@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
+)
+
+// begin starts the journal of a transaction to the next generation.
+func (a *Agent) begin(t *target, plan Plan, current generation.Generation) (*transaction, error) {
+	number, err := a.nextNumber()
+	if err != nil {
+		return nil, err
+	}
+	begin := journal.Record{From: current.Number, To: number, Reason: t.reason}
+	j, err := journal.Create(a.journals(), begin, a.Now)
+	if err != nil {
+		return nil, err
+	}
+	tx := a.transaction(j, current)
+	tx.target, tx.plan = t, plan
+	tx.to = generation.Generation{Number: number, Reason: t.reason, Created: a.Now().UTC(), Version: a.Version, Engine: t.engine}
+	return tx, nil
+}
+
+func (a *Agent) transaction(j *journal.Journal, from generation.Generation) *transaction {
+	return &transaction{
+		Agent: a, journal: j, from: from,
+		old:   map[string][]string{},
+		gaps:  map[string]journal.Gap{},
+		watch: newWatch(a.Engine),
+	}
+}
+
+// nextNumber never returns a number that was used before, so that history is
+// unambiguous: an upgrade that failed used its own.
+func (a *Agent) nextNumber() (int, error) {
+	kept, err := a.store().List()
+	if err != nil {
+		return 0, err
+	}
+	tried, err := journal.List(a.journals())
+	if err != nil {
+		return 0, err
+	}
+	return max(0, slices.Max(append(slices.Concat(kept, tried), 0))) + 1, nil
+}
+
+// group is the services that are cut over as one, in start order. A service
+// without a successor is only stopped.
+type group []member
+
+type member struct {
+	name string
+	old  generation.Service // its Name is empty if the service is new
+	new  generation.Service // its Name is empty if the service is removed
+}
+
+func (g group) String() string {
+	names := make([]string, len(g))
+	for i, m := range g {
+		names[i] = m.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// startsGuests reports whether guests hang on a container of the group that is
+// stopped in a cut over.
+func (g group) startsGuests() bool {
+	return slices.ContainsFunc(g, func(m member) bool { return m.old.Guests != nil })
+}
+
+// groups returns what has to be cut over, in start order: the services whose
+// container is made for the new generation, and after them those that are
+// removed, dependents first.
+func (t *transaction) groups() []group {
+	var groups []group
+	placed := map[string]bool{}
+	for _, s := range t.to.Services {
+		if s.Origin != t.to.Number || placed[s.Name] {
+			continue
+		}
+		var g group
+		for _, mate := range t.to.Services {
+			if mate.Name == s.Name || mate.Origin == t.to.Number && !placed[mate.Name] && together(s, mate) {
+				old, _ := t.from.Service(mate.Name)
+				g = append(g, member{name: mate.Name, old: old, new: mate})
+				placed[mate.Name] = true
+			}
+		}
+		groups = append(groups, g)
+	}
+	for _, old := range slices.Backward(t.from.Services) {
+		if _, stays := t.to.Service(old.Name); !stays {
+			groups = append(groups, group{{name: old.Name, old: old}})
+		}
+	}
+	return groups
+}
+
+func together(a, b generation.Service) bool {
+	return slices.Contains(a.Together, b.Name) || slices.Contains(b.Together, a.Name)
+}
+
+// unchanged reports whether the pull showed that there is nothing to do.
+func (t *transaction) unchanged() bool {
+	return len(t.groups()) == 0 && len(t.from.Services) == len(t.to.Services) &&
+		!slices.ContainsFunc(t.to.Services, func(s generation.Service) bool {
+			old, ok := t.from.Service(s.Name)
+			return !ok || !sameTreatment(old, s)
+		})
+}
+
+// touched reports whether anything that ran may have been stopped.
+func (t *transaction) touched() bool {
+	return slices.ContainsFunc(t.begun, func(s step) bool { return strings.HasPrefix(s.name, cutOverPrefix) })
+}
+
+func (t *transaction) result() Result {
+	r := Result{Outcome: t.outcome, From: t.from.Number, To: t.from.Number, Plan: t.plan, Guests: len(t.guests)}
+	if t.outcome == journal.Committed {
+		r.To, r.Gaps = t.to.Number, t.gaps
+	}
+	return r
+}
+
+// stagedName is a container's name until its generation is committed.
+func stagedName(service string, generation int) string {
+	return fmt.Sprintf("%s-g%d", service, generation)
+}
