@@ -1,0 +1,187 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func made(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "gates", "nova-compute")
+	if err := Make(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func put(t *testing.T, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sleeper starts a process that stays until it is killed.
+func sleeper(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd
+}
+
+func TestMakeKeepsOthersOut(t *testing.T) {
+	dir := made(t)
+	for path, want := range map[string]os.FileMode{
+		dir:                          os.ModeDir | 0o700,
+		filepath.Join(dir, FileFIFO): os.ModeNamedPipe | 0o600,
+	} {
+		st, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Mode() != want {
+			t.Errorf("%s has mode %v, want %v", path, st.Mode(), want)
+		}
+	}
+	if IsOpen(dir) {
+		t.Error("a new gate is open")
+	}
+}
+
+func TestMakeAgainForgetsTheLastContainerButStaysOpen(t *testing.T) {
+	dir := made(t)
+	put(t, dir, FileReady, "")
+	put(t, dir, FileFailed, "no such user\n")
+	if err := Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := Make(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{FileReady, FileFailed} {
+		if exists(filepath.Join(dir, name)) {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	if !IsOpen(dir) {
+		t.Error("the gate was closed")
+	}
+}
+
+func TestOpen(t *testing.T) {
+	dir := made(t)
+	// Nobody waits: no error. Twice: no error.
+	for range 2 {
+		if err := Open(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !IsOpen(dir) {
+		t.Error("the gate is closed")
+	}
+	if err := Sync(dir); err != nil {
+		t.Error(err)
+	}
+
+	reader, err := unix.Open(filepath.Join(dir, FileFIFO), unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(reader)
+	if err := Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := unix.Read(reader, make([]byte, 8)); n != 1 {
+		t.Errorf("read %d bytes (%v) from the FIFO, want 1", n, err)
+	}
+	// A FIFO that nobody empties must not keep the caller.
+	for {
+		if _, err := unix.Write(reader, make([]byte, 4096)); err != nil {
+			break
+		}
+	}
+	if err := Open(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenWithoutAGate(t *testing.T) {
+	if err := Open(filepath.Join(t.TempDir(), "absent")); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestWait(t *testing.T) {
+	running := sleeper(t).Process.Pid
+	gone := sleeper(t)
+	gone.Process.Kill()
+	gone.Wait()
+
+	for _, tc := range []struct {
+		name  string
+		files map[string]string
+		pid   int
+		want  string // part of the error; empty: none
+	}{
+		{"ready", map[string]string{FileReady: ""}, running, ""},
+		{"open already", map[string]string{FileOpen: ""}, running, ""},
+		{"failed and still there", map[string]string{FileFailed: "no user \"nova\"\n"}, running, `no user "nova"`},
+		{"failed and gone", map[string]string{FileFailed: "no user \"nova\"\n"}, gone.Process.Pid, `no user "nova"`},
+		{"gone without a word", nil, gone.Process.Pid, "ended before it was ready"},
+		{"gone after it was ready", map[string]string{FileReady: ""}, gone.Process.Pid, "ended before it was ready"},
+		{"never ran", nil, 0, "ended before it was ready"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := made(t)
+			for name, content := range tc.files {
+				put(t, dir, name, content)
+			}
+			err := Wait(t.Context(), dir, tc.pid)
+			switch {
+			case tc.want == "" && err != nil:
+				t.Error(err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestWaitSeesWhatHappensLater(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		act  func(t *testing.T, dir string, process *os.Process, cancel func())
+		want error
+	}{
+		{"ready", func(t *testing.T, dir string, _ *os.Process, _ func()) { put(t, dir, FileReady, "") }, nil},
+		{"killed", func(t *testing.T, _ string, p *os.Process, _ func()) { p.Kill(); p.Wait() }, ErrEnded},
+		{"cancelled", func(_ *testing.T, _ string, _ *os.Process, cancel func()) { cancel() }, context.Canceled},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir, process := made(t), sleeper(t).Process
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error)
+			go func() { done <- Wait(ctx, dir, process.Pid) }()
+			select {
+			case err := <-done:
+				t.Fatalf("returned %v before anything happened", err)
+			default:
+			}
+			tc.act(t, dir, process, cancel)
+			if err := <-done; !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+		})
+	}
+}
