@@ -1,0 +1,318 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const passwd = `root:x:0:0:root:/root:/bin/sh
+qemu:x:42427:42427::/nonexistent:/usr/sbin/nologin
+nova:x:42436:42436:nova user:/var/lib/nova:/usr/sbin/nologin
+nogroup:x:50:60::/:/bin/false
+`
+
+const group = `root:x:0:
+kolla:x:42400:nova,neutron
+qemu:x:42427:nova
+nova:x:42436:
+`
+
+// applied applies config to a root that holds tree, and returns what is there.
+func applied(t *testing.T, tree, config string) (root string, err error) {
+	t.Helper()
+	old := unix.Umask(0o022)
+	t.Cleanup(func() { unix.Umask(old) })
+	root = t.TempDir()
+	plant(t, root, "0644 0:0 var/lib/kolla/config_files/config.json = "+strings.ReplaceAll(config, "\n", " ")+"\n"+tree)
+	check(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
+	check(t, os.WriteFile(filepath.Join(root, "etc/passwd"), []byte(passwd), 0o644))
+	check(t, os.WriteFile(filepath.Join(root, "etc/group"), []byte(group), 0o644))
+	names, err := readNames(root)
+	check(t, err)
+	_, err = configure(root, names)
+	return root, err
+}
+
+func TestConfigure(t *testing.T) {
+	for _, tc := range []struct {
+		name, tree, config, want string
+	}{
+		{
+			name:   "file with owner and mode, over the image's",
+			tree:   "0644 0:0 etc/nova/nova.conf = default\n0400 0:0 var/lib/kolla/config_files/nova.conf = rendered",
+			config: `{"command": "nova-compute", "config_files": [{"source": "/var/lib/kolla/config_files/nova.conf", "dest": "/etc/nova/nova.conf", "owner": "nova", "perm": "0600"}]}`,
+			want: `0755 0:0 etc/nova/
+				0600 42436:42436 etc/nova/nova.conf = rendered`,
+		},
+		{
+			name:   "set-id bits outlive chown; owner with a group; perm as Python writes it; parents are made",
+			tree:   "0400 0:0 var/lib/kolla/config_files/tool = x",
+			config: `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/tool", "dest": "/opt/a/tool", "owner": "root:qemu", "perm": "0o6755"}]}`,
+			want: `0755 0:0 opt/
+				0755 0:0 opt/a/
+				6755 0:42427 opt/a/tool = x`,
+		},
+		{
+			name: "wildcards into a directory; a leading dot is not matched; [!x] negates",
+			tree: `0400 0:0 var/lib/kolla/config_files/a.conf = a
+				0400 0:0 var/lib/kolla/config_files/b.conf = b
+				0400 0:0 var/lib/kolla/config_files/x.conf = x
+				0400 0:0 var/lib/kolla/config_files/.hidden.conf = h`,
+			config: `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/*[!x].conf", "dest": "/etc/d/", "owner": "root", "perm": "644"}]}`,
+			want: `0755 0:0 etc/d/
+				0644 0:0 etc/d/a.conf = a
+				0644 0:0 etc/d/b.conf = b`,
+		},
+		{
+			name:   "optional source that is not there",
+			config: `{"command": "", "config_files": [{"source": "/nowhere/*", "dest": "/etc/d/", "owner": "root", "perm": "0644", "optional": true}, {"source": "/nowhere/x", "dest": "/etc/x", "owner": "root", "perm": "0644", "optional": true}]}`,
+		},
+		{
+			name: "directory replaces directory; directories get x where they have r",
+			tree: `0700 0:0 etc/s/
+				0600 0:0 etc/s/old = old
+				0755 0:0 var/lib/kolla/config_files/secrets/
+				0400 0:0 var/lib/kolla/config_files/secrets/sub/key = k`,
+			config: `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/secrets", "dest": "/etc/s", "owner": "nova", "perm": "0640"}]}`,
+			want: `0750 42436:42436 etc/s/
+				0750 42436:42436 etc/s/sub/
+				0640 42436:42436 etc/s/sub/key = k`,
+		},
+		{
+			name: "merge keeps what else is there, replaces files, and files by directories",
+			tree: `0700 0:0 etc/s/
+				0600 0:0 etc/s/old = old
+				0600 0:0 etc/s/key = old
+				0600 0:0 etc/s/sub = a file
+				0400 0:0 var/lib/kolla/config_files/s/key = new
+				0400 0:0 var/lib/kolla/config_files/s/sub/deep = d`,
+			config: `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/s", "dest": "/etc/s", "owner": "root", "perm": "0600", "merge": true}]}`,
+			want: `0700 0:0 etc/s/
+				0600 0:0 etc/s/key = new
+				0600 0:0 etc/s/old = old
+				0700 0:0 etc/s/sub/
+				0600 0:0 etc/s/sub/deep = d`,
+		},
+		{
+			name: "file replaces directory and link, not the link's target",
+			tree: `0600 0:0 etc/dir/old = old
+				0600 0:0 etc/target = kept
+				0777 0:0 etc/link -> target
+				0400 0:0 var/lib/kolla/config_files/f = f`,
+			config: `{"command": "", "config_files": [
+				{"source": "/var/lib/kolla/config_files/f", "dest": "/etc/dir", "owner": "root", "perm": "0600"},
+				{"source": "/var/lib/kolla/config_files/f", "dest": "/etc/link", "owner": "root", "perm": "0600"}]}`,
+			want: `0600 0:0 etc/dir = f
+				0600 0:0 etc/link = f
+				0600 0:0 etc/target = kept`,
+		},
+		{
+			name:   "preserve_properties",
+			tree:   "0751 7:8 var/lib/kolla/config_files/f = f",
+			config: `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/etc/f", "preserve_properties": true}]}`,
+			want:   "0751 7:8 etc/f = f",
+		},
+		{
+			name: "links are followed, unless merged with their properties",
+			tree: `0400 0:0 var/lib/kolla/config_files/d/f = f
+				0777 0:0 var/lib/kolla/config_files/d/l -> f`,
+			config: `{"command": "", "config_files": [
+				{"source": "/var/lib/kolla/config_files/d", "dest": "/etc/plain", "owner": "root", "perm": "0600"},
+				{"source": "/var/lib/kolla/config_files/d", "dest": "/etc/merged", "preserve_properties": true, "merge": true}]}`,
+			want: `0755 0:0 etc/merged/
+				0400 0:0 etc/merged/f = f
+				0777 0:0 etc/merged/l -> f
+				0700 0:0 etc/plain/
+				0600 0:0 etc/plain/f = f
+				0600 0:0 etc/plain/l = f`,
+		},
+		{
+			name: "a source that ends in a slash goes into the destination itself",
+			tree: "0400 0:0 var/lib/kolla/config_files/d/f = f",
+			config: `{"command": "", "config_files": [
+				{"source": "/var/lib/kolla/config_files/d/", "dest": "/etc/in/", "owner": "root", "perm": "0600"},
+				{"source": "/var/lib/kolla/config_files/d", "dest": "/etc/below/", "owner": "root", "perm": "0600"}]}`,
+			want: `0755 0:0 etc/below/
+				0700 0:0 etc/below/d/
+				0600 0:0 etc/below/d/f = f
+				0700 0:0 etc/in/
+				0600 0:0 etc/in/f = f`,
+		},
+		{
+			name: "directories and files",
+			tree: "0600 0:0 var/log/there = kept",
+			config: `{"command": "", "directories": [{"path": "/var/log/kolla/nova", "owner": "nova:kolla", "perm": "2754"}],
+				"files": [{"path": "/var/log/new", "owner": "nova", "perm": "0640"}, {"path": "/var/log/there", "owner": "nova", "perm": "0640"}]}`,
+			want: `0755 0:0 var/log/
+				0755 0:0 var/log/kolla/
+				2755 42436:42400 var/log/kolla/nova/
+				0640 42436:42436 var/log/new
+				0640 42436:42436 var/log/there = kept`,
+		},
+		{
+			name: "permissions come last, take wildcards, and leave the mode if none is given",
+			tree: `0600 0:0 etc/a.conf
+				0600 0:0 etc/b.conf
+				0644 0:0 etc/c.txt`,
+			config: `{"command": "", "permissions": [{"path": "/etc/*.conf", "owner": "nova", "perm": "0640"}, {"path": "/etc/c.txt", "owner": "qemu"}, {"path": "/absent", "owner": "root", "exclude": []}]}`,
+			want: `0640 42436:42436 etc/a.conf
+				0640 42436:42436 etc/b.conf
+				0644 42427:42427 etc/c.txt`,
+		},
+		{
+			name: "permissions below a directory follow no links",
+			tree: `0600 0:0 etc/outside = o
+				0755 0:0 srv/deep/
+				0600 0:0 srv/deep/f
+				0777 0:0 srv/deep/escape -> ../../etc/outside`,
+			config: `{"command": "", "permissions": [{"path": "/srv", "owner": "nova", "perm": "0644", "recurse": true}]}`,
+			want: `0600 0:0 etc/outside = o
+				0755 42436:42436 srv/
+				0755 42436:42436 srv/deep/
+				0777 42436:42436 srv/deep/escape -> ../../etc/outside
+				0644 42436:42436 srv/deep/f`,
+		},
+		{
+			name:   "numbers own files in images without names",
+			tree:   "0400 0:0 var/lib/kolla/config_files/f = f",
+			config: `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/etc/f", "owner": "123:456", "perm": "0600"}]}`,
+			want:   "0600 123:456 etc/f = f",
+		},
+		{
+			name: "an image of Kolla gets its defaults saved and listed",
+			tree: `0755 0:0 usr/local/bin/kolla_set_configs = python
+				0640 42436:42436 etc/nova/nova.conf = default
+				0400 0:0 var/lib/kolla/config_files/nova.conf = rendered
+				0400 0:0 var/lib/kolla/config_files/ca/x.crt = ca`,
+			config: `{"command": "", "config_files": [
+				{"source": "/var/lib/kolla/config_files/nova.conf", "dest": "/etc/nova/", "owner": "nova", "perm": "0600"},
+				{"source": "/var/lib/kolla/config_files/nova.c*", "dest": "/tmp/", "owner": "nova", "perm": "0600"},
+				{"source": "/var/lib/kolla/config_files/ca", "dest": "/var/lib/kolla/share/ca-certificates", "owner": "root", "perm": "0600"}]}`,
+			want: `0755 0:0 etc/kolla/
+				0755 0:0 etc/kolla/defaults/
+				0755 0:0 etc/kolla/defaults/etc/
+				0755 0:0 etc/kolla/defaults/etc/nova/
+				0640 42436:42436 etc/kolla/defaults/etc/nova/nova.conf = default
+				0644 0:0 etc/kolla/defaults/state = {|    "/etc/nova/nova.conf": {|        "source": "/etc/nova/nova.conf",|        "preserve_properties": true,|        "dest": "/etc/kolla/defaults/etc/nova/nova.conf"|    },|    "/var/lib/kolla/share/ca-certificates": {|        "source": "/var/lib/kolla/share/ca-certificates",|        "preserve_properties": true,|        "dest": null|    }|}
+				0755 0:0 etc/nova/
+				0600 42436:42436 etc/nova/nova.conf = rendered
+				0600 42436:42436 tmp/nova.conf = rendered
+				0755 0:0 var/lib/kolla/share/
+				0700 0:0 var/lib/kolla/share/ca-certificates/
+				0600 0:0 var/lib/kolla/share/ca-certificates/x.crt = ca`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root, err := applied(t, tc.tree, tc.config)
+			check(t, err)
+			got := withoutScaffold(harvest(t, root, "var/lib/kolla/config_files", "etc/passwd", "etc/group", "usr", "run_command", "configured"))
+			if want := trim(tc.want); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// withoutScaffold drops the directories that every root has, and those that
+// only hold what a tree planted.
+func withoutScaffold(tree string) string {
+	var kept []string
+	for line := range strings.Lines(tree) {
+		switch strings.Fields(line)[2] {
+		case "etc/", "tmp/", "var/", "var/lib/", "var/lib/kolla/":
+		default:
+			kept = append(kept, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+func TestConfigureLeavesWhatKollaLooksFor(t *testing.T) {
+	root, err := applied(t, "", `{"command": "nova-compute --debug \"x y\""}`)
+	check(t, err)
+	got := harvest(t, root, "etc", "var")
+	want := "0600 0:0 configured\n" + `0644 0:0 run_command = nova-compute --debug "x y"`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestConfigureOnlyOnce(t *testing.T) {
+	root, err := applied(t, "0400 0:0 var/lib/kolla/config_files/f = one",
+		`{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/etc/f", "owner": "root", "perm": "0600"}]}`)
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(root, "var/lib/kolla/config_files/f"), []byte("two"), 0o600))
+	configured, err := configure(root, names{})
+	if err != nil || !configured {
+		t.Fatalf("second time: %v, %v", configured, err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(root, "etc/f")); string(got) != "one" {
+		t.Errorf("the second time replaced the file: %q", got)
+	}
+}
+
+func TestConfigureWithoutConfig(t *testing.T) {
+	root := t.TempDir()
+	configured, err := configure(root, names{})
+	if err != nil || configured {
+		t.Errorf("got %v, %v", configured, err)
+	}
+	if got := harvest(t, root); got != "" {
+		t.Errorf("it made %s", got)
+	}
+}
+
+func TestConfigureErrors(t *testing.T) {
+	const source = "0400 0:0 var/lib/kolla/config_files/f = f"
+	for _, tc := range []struct{ name, config, want string }{
+		{"not JSON", `{"command": `, "config.json: "},
+		{"not an object", `[]`, "want an object"},
+		{"no command", `{}`, "command is missing"},
+		{"command is no string", `{"command": ["a"]}`, "command: want a string"},
+		{"unknown section", `{"command": "", "volumes": []}`, "volumes: not known"},
+		{"unknown key", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "0600", "ignore_globs": true}]}`, "config_files[0]: ignore_globs: not known"},
+		{"key of another section", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "merge": true}]}`, "permissions[0]: merge: not known"},
+		{"exclude", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "exclude": ["x"]}]}`, "permissions[0]: exclude: cannot be done"},
+		{"no source", `{"command": "", "config_files": [{"dest": "/b", "owner": "root", "perm": "0600"}]}`, "config_files[0]: source is missing"},
+		{"relative dest", `{"command": "", "config_files": [{"source": "/a", "dest": "b", "owner": "root", "perm": "0600"}]}`, `config_files[0]: dest "b": want an absolute path`},
+		{"no perm", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root"}]}`, "owner and perm are missing"},
+		{"bad perm", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "0888"}]}`, `config_files[0]: perm: "0888": want three or four octal digits`},
+		{"perm too long", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "00644"}]}`, `"00644": want three or four`},
+		{"wrong type", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "0644", "optional": "no"}]}`, "config_files[0]: optional: "},
+		{"pattern as directory", `{"command": "", "directories": [{"path": "/a*", "owner": "root", "perm": "0755"}]}`, `directories[0]: path "/a*": must not be a pattern`},
+		{"directory without perm", `{"command": "", "directories": [{"path": "/a", "owner": "root", "perm": null}]}`, "directories[0]: perm is missing"},
+		{"missing source", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/g*", "dest": "/b", "owner": "root", "perm": "0600"}]}`, "config_files[0]: source /var/lib/kolla/config_files/g*: no such file"},
+		{"unknown user", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/b", "owner": "noah", "perm": "0600"}]}`, `config_files[0]: owner noah: no user "noah" in the image's /etc/passwd`},
+		{"no group of the user's name", `{"command": "", "permissions": [{"path": "/a", "owner": "nogroup"}]}`, `permissions[0]: owner nogroup: no group "nogroup" in the image's /etc/group`},
+		{"link where a file should be", `{"command": "", "files": [{"path": "/etc/mtab", "owner": "root", "perm": "0644"}]}`, "files[0]: "},
+		{"directory where a file should be", `{"command": "", "files": [{"path": "/etc", "owner": "root", "perm": "0644"}]}`, "files[0]: "},
+		{"file in a missing directory", `{"command": "", "files": [{"path": "/a/b", "owner": "root", "perm": "0644"}]}`, "files[0]: "},
+		{"bad pattern", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/[f", "dest": "/b", "owner": "root", "perm": "0600"}]}`, "syntax error in pattern"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root, err := applied(t, source+"\n0777 0:0 etc/mtab -> ../proc/mounts", tc.config)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+			for _, name := range []string{"b", "configured"} {
+				if exists(filepath.Join(root, name)) {
+					t.Errorf("%s was made", name)
+				}
+			}
+		})
+	}
+}
+
+func TestConfigureAfterAnInterruptedStart(t *testing.T) {
+	root, err := applied(t, `0400 0:0 var/lib/kolla/config_files/f = f
+		0600 0:0 etc/.kollet-new = half`,
+		`{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/etc/f", "owner": "root", "perm": "0600"}]}`)
+	check(t, err)
+	if exists(filepath.Join(root, "etc/.kollet-new")) {
+		t.Error("the half-written file is still there")
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// copyAll copies config_files. Unlike Kolla it never leaves a file half
+// written, see replaceFile, and it removes no mount point nor what is mounted
+// there.
+func (a applier) copyAll(c config) error {
+	for _, r := range c.copies {
+		sources, err := glob(a.path(r.source))
+		if err != nil {
+			return r.wrap(err)
+		}
+		if len(sources) == 0 && !r.optional {
+			return r.wrap(fmt.Errorf("source %s: no such file", r.source))
+		}
+		for _, source := range sources {
+			if err := a.copy(source, a.path(r.destOf(source)), r); err != nil {
+				return r.wrap(err)
+			}
+		}
+	}
+	return nil
+}
+
+// destOf returns where a source goes: if dest ends in a slash, into that
+// directory under the source's last name, which is empty when the rule's source
+// ends in a slash too.
+func (r rule) destOf(source string) string {
+	if strings.HasSuffix(r.dest, "/") && !strings.HasSuffix(r.source, "/") {
+		return r.dest + path.Base(source)
+	}
+	return r.dest
+}
+
+// copy copies a file or a directory. Without merge, whatever dest is goes first.
+func (a applier) copy(source, dest string, r rule) error {
+	st, err := stat(source)
+	if err != nil {
+		return err
+	}
+	if isDir(st) && !r.merge {
+		if err := a.mounts.remove(dest); err != nil {
+			return err
+		}
+	}
+	if err := makeDirs(path.Dir(dest)); err != nil {
+		return err
+	}
+	return a.copyTree(source, dest, r)
+}
+
+// copyTree copies into what is there.
+func (a applier) copyTree(source, dest string, r rule) error {
+	st, err := stat(source)
+	if err != nil {
+		return err
+	}
+	if !isDir(st) {
+		return a.copyFile(source, dest, st, r)
+	}
+	if there, err := stat(dest); err != nil || !isDir(there) { // a dangling link is neither
+		if err := a.mounts.remove(dest); err != nil {
+			return err
+		}
+		if err := makeDirs(dest); err != nil {
+			return err
+		}
+	}
+	if err := a.setProperties(dest, st, r); err != nil {
+		return err
+	}
+	names, err := list(source)
+	for _, name := range names {
+		err = errors.Join(err, a.copyTree(path.Join(source, name), path.Join(dest, name), r))
+	}
+	return err
+}
+
+func (a applier) copyFile(source, dest string, st unix.Stat_t, r rule) error {
+	if there, err := lstat(dest); err == nil && isDir(there) {
+		if err := a.mounts.remove(dest); err != nil {
+			return err
+		}
+	}
+	if r.merge && r.preserve {
+		target := make([]byte, unix.PathMax)
+		if n, err := unix.Readlink(source, target); err == nil {
+			return replaceLink(string(target[:n]), dest)
+		}
+	}
+	if !isRegular(st) {
+		return fmt.Errorf("%s: not a regular file", source)
+	}
+	data, err := readFile(source)
+	if err != nil {
+		return err
+	}
+	return replaceFile(dest, data, func(path string) error { return a.setProperties(path, st, r) })
+}
+
+// setProperties gives a copy its owner and mode, and with preserve_properties
+// also the times of its source.
+func (a applier) setProperties(path string, source unix.Stat_t, r rule) error {
+	if !r.preserve {
+		a.setOwnerAndMode(path, r)
+		return nil
+	}
+	err := unix.Chown(path, int(source.Uid), int(source.Gid))
+	if err == nil {
+		err = unix.Chmod(path, source.Mode&0o7777)
+	}
+	if err == nil {
+		err = unix.UtimesNano(path, []unix.Timespec{source.Atim, source.Mtim})
+	}
+	return failure("keep properties of", path, err)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/valyala/fastjson"
+	"golang.org/x/sys/unix"
+)
+
+// Where Kolla's scripts look for the files of the image that configuration
+// replaces.
+const (
+	defaults   = "/etc/kolla/defaults"
+	setConfigs = "/usr/local/bin/kolla_set_configs" // tells an image of Kolla
+)
+
+// saveDefaults does as kolla_set_configs does before it copies: it keeps what
+// the image has at each destination, and writes a list of them. Kolla's scripts
+// read that list: kolla_copy_cacerts to find certificates, kolla_set_configs
+// --check. Sources with wildcards are not listed. Other images need none of it.
+//
+// The list is written last and whole, so where it exists all is kept already.
+func (a applier) saveDefaults(c config) error {
+	list := a.path(defaults + "/state")
+	if !exists(a.path(setConfigs)) || exists(list) {
+		return nil
+	}
+	if err := makeDirs(a.path(defaults)); err != nil {
+		return err
+	}
+	var items []string
+	listed := map[string]bool{}
+	for _, r := range c.copies {
+		dest := r.destOf(r.source)
+		if listed[dest] || !exists(a.path(r.source)) {
+			continue
+		}
+		listed[dest] = true
+		kept := "null"
+		if exists(a.path(dest)) {
+			if err := a.copy(a.path(dest), a.path(defaults+dest), rule{preserve: true}); err != nil {
+				return r.wrap(err)
+			}
+			kept = quote(defaults + dest)
+		}
+		items = append(items, "    "+quote(dest)+": {\n"+
+			"        \"source\": "+quote(dest)+",\n"+
+			"        \"preserve_properties\": true,\n"+
+			"        \"dest\": "+kept+"\n    }")
+	}
+	text := "{\n" + strings.Join(items, ",\n") + "\n}"
+	return replaceFile(list, []byte(text), readableByAll)
+}
+
+func readableByAll(path string) error { return failure("chmod", path, unix.Chmod(path, 0o644)) }
+
+func quote(s string) string {
+	var a fastjson.Arena
+	return string(a.NewString(s).MarshalTo(nil))
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Package os has functions for all of this; with them kollet-start would be a
+// fifth larger, because os.FileInfo brings calendars and time zones along.
+
+// failure names what was done to which path; nil stays nil.
+func failure(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}
+
+func stat(path string) (st unix.Stat_t, err error) {
+	err = failure("stat", path, unix.Stat(path, &st))
+	return st, err
+}
+
+// lstat does not follow a link that path is.
+func lstat(path string) (st unix.Stat_t, err error) {
+	err = failure("lstat", path, unix.Lstat(path, &st))
+	return st, err
+}
+
+func isDir(st unix.Stat_t) bool     { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
+func isLink(st unix.Stat_t) bool    { return st.Mode&unix.S_IFMT == unix.S_IFLNK }
+func isRegular(st unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG }
+
+func exists(path string) bool {
+	_, err := stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// makeDirs makes the directory and its parents, where they are missing.
+func makeDirs(dir string) error {
+	if st, err := stat(dir); err == nil {
+		if !isDir(st) {
+			return failure("mkdir", dir, unix.ENOTDIR)
+		}
+		return nil
+	}
+	if err := makeDirs(path.Dir(dir)); err != nil {
+		return err
+	}
+	return failure("mkdir", dir, unix.Mkdir(dir, 0o777))
+}
+
+func open(path string, flags int) (int, error) {
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o600)
+	return fd, failure("open", path, err)
+}
+
+// list returns the names in a directory, unsorted.
+func list(dir string) ([]string, error) {
+	fd, err := open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	names, err := listOpen(fd)
+	return names, failure("readdir", dir, err)
+}
+
+func listOpen(fd int) (names []string, err error) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := unix.ReadDirent(fd, buffer)
+		if n <= 0 || err != nil {
+			return names, err
+		}
+		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
+	}
+}
+
+// replaceFile lets fill write a new file beside name and puts it in name's
+// place, on stable storage: the marker promises that the configuration is
+// there, also after a power loss. Where name cannot be replaced, because it is
+// itself a mount point or stands in a read-only directory, it is written in
+// place.
+func replaceFile(name string, data []byte, finish func(path string) error) error {
+	fresh := path.Join(path.Dir(name), ".kollet-new")
+	unix.Unlink(fresh) // of an earlier start that was killed
+	err := writeFile(fresh, unix.O_CREAT|unix.O_EXCL, data, finish)
+	if err == nil {
+		err = failure("rename onto", name, unix.Rename(fresh, name))
+		if err == nil {
+			return syncDir(path.Dir(name))
+		}
+	}
+	unix.Unlink(fresh)
+	if !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EROFS) {
+		return err
+	}
+	if !exists(name) {
+		return err
+	}
+	return writeFile(name, unix.O_TRUNC, data, finish)
+}
+
+func writeFile(name string, flags int, data []byte, finish func(path string) error) error {
+	fd, err := open(name, unix.O_WRONLY|flags)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for len(data) > 0 {
+		n, err := unix.Write(fd, data)
+		if err != nil && err != unix.EINTR {
+			return failure("write", name, err)
+		}
+		data = data[max(n, 0):]
+	}
+	if err := finish(name); err != nil {
+		return err
+	}
+	return failure("fsync", name, unix.Fsync(fd))
+}
+
+func readFile(name string) ([]byte, error) {
+	fd, err := open(name, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var data []byte
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := unix.Read(fd, buffer)
+		if n == 0 || err != nil && err != unix.EINTR {
+			return data, failure("read", name, err)
+		}
+		data = append(data, buffer[:max(n, 0)]...)
+	}
+}
+
+func syncDir(dir string) error {
+	fd, err := open(dir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return failure("fsync", dir, unix.Fsync(fd))
+}
+
+// replaceLink puts a symbolic link in name's place.
+func replaceLink(target, name string) error {
+	fresh := path.Join(path.Dir(name), ".kollet-new")
+	unix.Unlink(fresh)
+	if err := unix.Symlink(target, fresh); err != nil {
+		return failure("symlink", fresh, err)
+	}
+	return failure("rename onto", name, unix.Rename(fresh, name))
+}
+
+func hasMagic(pattern string) bool { return strings.ContainsAny(pattern, "*?[") }
+
+// glob expands a pattern by the rules of Python's glob, which Kolla uses: [!a]
+// is a negated set, a backslash stands for itself, and a wildcard does not
+// match a leading dot. A path without wildcards is returned if it exists.
+func glob(pattern string) ([]string, error) {
+	found := []string{"/"}
+	for part := range strings.SplitSeq(strings.Trim(pattern, "/"), "/") {
+		var next []string
+		for _, dir := range found {
+			names, err := globIn(dir, part)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				next = append(next, path.Join(dir, name))
+			}
+		}
+		found = next
+	}
+	return found, nil
+}
+
+// globIn returns the names in dir that one part of a pattern matches.
+func globIn(dir, part string) ([]string, error) {
+	if !hasMagic(part) {
+		_, err := lstat(path.Join(dir, part))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+			return nil, nil
+		}
+		return []string{part}, err
+	}
+	part = strings.ReplaceAll(part, `\`, `\\`)
+	part = strings.ReplaceAll(part, `[^`, `[\^`)
+	part = strings.ReplaceAll(part, `[!`, `[^`)
+	names, _ := list(dir) // not a directory, or not there: nothing matches
+	var matching []string
+	for _, name := range names {
+		ok, err := path.Match(part, name)
+		if err != nil {
+			return nil, failure("glob", path.Join(dir, part), err)
+		}
+		if ok && (name[0] != '.' || part[0] == '.') {
+			matching = append(matching, name)
+		}
+	}
+	return matching, nil
+}

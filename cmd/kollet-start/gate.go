@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/gate"
+)
+
+// enterGate makes sure that there is a gate to wait at, and takes back what an
+// earlier start of this container said there.
+func enterGate(dir string) error {
+	if st, err := stat(dir); err != nil || !isDir(st) {
+		return fmt.Errorf("no gate at %s: mount the container's gate directory there", dir)
+	}
+	failed := path.Join(dir, gate.FileFailed)
+	if err := unix.Unlink(failed); err != nil && err != unix.ENOENT {
+		return fmt.Errorf("gate: %w", failure("unlink", failed, err))
+	}
+	return nil
+}
+
+func declareReady(dir string) error { return declare(dir, gate.FileReady, "") }
+
+// declare makes a file in the gate directory appear with all of its content:
+// kollet may look at any moment.
+func declare(dir, name, content string) error {
+	name = path.Join(dir, name)
+	fresh := name + ".new"
+	err := writeFile(fresh, unix.O_CREAT|unix.O_TRUNC, []byte(content), func(string) error { return nil })
+	if err != nil {
+		return err
+	}
+	return failure("rename onto", name, unix.Rename(fresh, name))
+}
+
+// waitOpen returns once the gate is open. What counts is the file: it is made
+// before the byte is written, and looked for after the FIFO has been opened, so
+// a byte that comes before there is a reader is not missed. The FIFO is opened
+// for reading and writing because it then never reports end of file, fifo(7).
+// Every tick the FIFO is opened anew, in case it was replaced or absent.
+func waitOpen(dir string, tick time.Duration) {
+	open := path.Join(dir, gate.FileOpen)
+	fifo := path.Join(dir, gate.FileFIFO)
+	for {
+		fd, err := unix.Open(fifo, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			fd = -1 // poll(2) ignores it and sleeps
+		}
+		for woken := true; woken; woken = sleep(fd, tick) {
+			// Not through package os, which would hand the descriptor to the
+			// runtime's poller and take longer to come back.
+			if unix.Access(open, unix.F_OK) == nil {
+				return // fd is closed by execve
+			}
+		}
+		unix.Close(fd)
+	}
+}
+
+// sleep returns true when a byte came, which it takes, or when the sleep was
+// interrupted, and false when limit has passed.
+func sleep(fd int, limit time.Duration) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
+	if n > 0 {
+		var bytes [64]byte
+		unix.Read(fd, bytes[:])
+	}
+	return n > 0 || err != nil
+}

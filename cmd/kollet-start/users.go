@@ -1,0 +1,228 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// names are the users and groups of the image: passwd(5) and group(5).
+type names struct {
+	users  []passwdEntry
+	groups []groupEntry
+}
+
+type passwdEntry struct {
+	name     string
+	uid, gid int
+	home     string
+}
+
+type groupEntry struct {
+	name    string
+	gid     int
+	members []string
+}
+
+// readNames reads the files below root. Images without them are not rare
+// (nothing but one binary); they have only root.
+func readNames(root string) (names, error) {
+	passwd, err := readIfThere(path.Join(root, "etc/passwd"))
+	if err != nil {
+		return names{}, err
+	}
+	group, err := readIfThere(path.Join(root, "etc/group"))
+	if err != nil {
+		return names{}, err
+	}
+	n := names{users: parsePasswd(passwd), groups: parseGroup(group)}
+	if passwd == "" {
+		n.users = []passwdEntry{{name: "root", home: "/root"}}
+	}
+	if group == "" {
+		n.groups = []groupEntry{{name: "root"}}
+	}
+	return n, nil
+}
+
+func readIfThere(path string) (string, error) {
+	data, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(data), err
+}
+
+// parsePasswd reads lines of name:password:uid:gid:comment:home:shell. Lines
+// that are anything else are passed over, as the C library does.
+func parsePasswd(text string) []passwdEntry {
+	var entries []passwdEntry
+	for line := range strings.Lines(text) {
+		f := strings.Split(strings.TrimRight(line, "\r\n"), ":")
+		if len(f) < 6 || f[0] == "" {
+			continue
+		}
+		uid, okUID := number(f[2])
+		gid, okGID := number(f[3])
+		if okUID && okGID {
+			entries = append(entries, passwdEntry{f[0], uid, gid, f[5]})
+		}
+	}
+	return entries
+}
+
+// parseGroup reads lines of name:password:gid:member,member.
+func parseGroup(text string) []groupEntry {
+	var entries []groupEntry
+	for line := range strings.Lines(text) {
+		f := strings.Split(strings.TrimRight(line, "\r\n"), ":")
+		if len(f) < 3 || f[0] == "" {
+			continue
+		}
+		gid, ok := number(f[2])
+		if !ok {
+			continue
+		}
+		e := groupEntry{name: f[0], gid: gid}
+		if len(f) > 3 && f[3] != "" {
+			e.members = strings.Split(f[3], ",")
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// number reads a user or group id. The largest 32-bit number is none: it means
+// "leave as it is" to chown(2) and setresuid(2).
+func number(s string) (int, bool) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	return int(n), err == nil && n != 1<<32-1
+}
+
+func (n names) user(name string) (passwdEntry, bool) {
+	for _, u := range n.users {
+		if u.name == name {
+			return u, true
+		}
+	}
+	if uid, ok := number(name); ok {
+		for _, u := range n.users {
+			if u.uid == uid {
+				return u, true
+			}
+		}
+	}
+	return passwdEntry{}, false
+}
+
+// uid and gid accept names and numbers.
+func (n names) uid(name string) (int, error) {
+	if u, ok := n.user(name); ok {
+		return u.uid, nil
+	}
+	if id, ok := number(name); ok {
+		return id, nil
+	}
+	return 0, fmt.Errorf("no user %q in the image's /etc/passwd", name)
+}
+
+func (n names) gid(name string) (int, error) {
+	for _, g := range n.groups {
+		if g.name == name {
+			return g.gid, nil
+		}
+	}
+	if id, ok := number(name); ok {
+		return id, nil
+	}
+	return 0, fmt.Errorf("no group %q in the image's /etc/group", name)
+}
+
+func (n names) home(uid int) string {
+	for _, u := range n.users {
+		if u.uid == uid {
+			return u.home
+		}
+	}
+	return ""
+}
+
+// owner resolves an owner as Kolla writes it: user or user:group, where a
+// missing group is the one of the same name as the user, not the user's
+// primary group.
+func (n names) owner(owner string) (uid, gid int, err error) {
+	user, group, _ := strings.Cut(owner, ":")
+	if group == "" {
+		group = user
+	}
+	if uid, err = n.uid(user); err != nil {
+		return 0, 0, err
+	}
+	gid, err = n.gid(group)
+	return uid, gid, err
+}
+
+// account is whom the service runs as.
+type account struct {
+	name     string // as it was asked for
+	uid, gid int
+	groups   []int
+	home     string
+	change   bool // false: stay as the engine started us
+}
+
+func (a account) String() string {
+	return fmt.Sprintf("user %s (uid %d, gid %d)", a.name, a.uid, a.gid)
+}
+
+// account resolves user, user:group or "" by the rules of docker run --user: a
+// named or known user brings its primary group and all groups it is a member
+// of; an unknown number has group 0; a group that is given replaces them all.
+func (n names) account(spec string) (account, error) {
+	if spec == "" {
+		return account{name: "root"}, nil
+	}
+	user, group, _ := strings.Cut(spec, ":")
+	a := account{name: user, home: "/", change: true}
+	uid, err := n.uid(user)
+	if err != nil {
+		return account{}, err
+	}
+	a.uid = uid
+	entry, known := n.user(user)
+	if known {
+		a.gid, a.home = entry.gid, entry.home
+	}
+	if group != "" {
+		a.gid, err = n.gid(group)
+		return a, err
+	}
+	if known {
+		a.groups = n.memberships(entry.name)
+	}
+	return a, nil
+}
+
+func (n names) memberships(user string) []int {
+	var gids []int
+	for _, g := range n.groups {
+		for _, m := range g.members {
+			if m == user {
+				gids = append(gids, g.gid)
+				break
+			}
+		}
+	}
+	return gids
+}
+
+func (a account) groups32() []uint32 {
+	out := make([]uint32, len(a.groups))
+	for i, g := range a.groups {
+		out[i] = uint32(g)
+	}
+	return out
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// warmUp runs command as the user until it ends, at most for limit, and drops
+// its output. It reads the service's files from disk while nobody waits for
+// them. Nothing of it is left afterwards.
+func warmUp(command []string, user account, env []string, limit time.Duration) error {
+	if len(command) == 0 {
+		return nil
+	}
+	program, err := findProgram(command[0], user, env)
+	if err != nil {
+		return err
+	}
+	null, err := open(os.DevNull, unix.O_RDWR)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(null)
+	attr := syscall.SysProcAttr{Setpgid: true}
+	if user.change {
+		attr.Credential = &syscall.Credential{Uid: uint32(user.uid), Gid: uint32(user.gid), Groups: user.groups32()}
+	}
+	fd := uintptr(null)
+	pid, err := syscall.ForkExec(program, command, &syscall.ProcAttr{Env: env, Files: []uintptr{fd, fd, fd}, Sys: &attr})
+	if err != nil {
+		return err
+	}
+	warming.Store(int64(pid))
+	late := time.AfterFunc(limit, func() { syscall.Kill(-pid, syscall.SIGKILL) })
+	status := wait(pid)
+	inTime := late.Stop()
+	warming.Store(0)
+	syscall.Kill(-pid, syscall.SIGKILL) // what it started and left behind
+	for wait(-pid) != nil {             // as first process of a pid namespace we inherit that
+	}
+	switch {
+	case !inTime:
+		return fmt.Errorf("killed after %d s", limit/time.Second)
+	case status == nil || *status != 0:
+		return errors.New("failed")
+	}
+	return nil
+}
+
+// wait waits for a child, or one of a process group, wait4(2). It returns nil if
+// there is none.
+func wait(pid int) *syscall.WaitStatus {
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(pid, &status, 0, nil)
+		if err == nil {
+			return &status
+		}
+		if err != syscall.EINTR {
+			return nil
+		}
+	}
+}
