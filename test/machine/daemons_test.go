@@ -172,7 +172,7 @@ func TestContainerd(t *testing.T) {
 	e := machine.NewContainerd(t)
 	ctr := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command("ctr", append([]string{"--address", e.Address}, args...)...).CombinedOutput()
+		out, err := exec.Command("ctr", append([]string{"--address", e.Address, "--namespace", "kollet"}, args...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("ctr %v: %v\n%s", args, err, out)
 		}

@@ -88,13 +88,17 @@ func (b *belongings) alone() bool {
 
 // sweep removes everything that any machine left.
 func (b *belongings) sweep() error {
-	removable, err := b.recall()
+	before, err := b.recall()
 	if err != nil {
 		return err
 	}
 	return errors.Join(sweepDirs(os.TempDir()), eachGroup(func(path string) error {
-		if strings.HasPrefix(filepath.Base(path), groupPrefix) || removable(path) {
+		name := filepath.Base(path)
+		switch {
+		case strings.HasPrefix(name, groupPrefix):
 			return removeGroup(path)
+		case before != nil && slices.Contains(madeInside, name):
+			return removeEmpty(path, before)
 		}
 		return nil
 	}))
@@ -118,8 +122,12 @@ func (b *belongings) remember() error {
 	}
 	record := []string{boot}
 	err = eachGroup(func(path string) error {
-		record = append(record, path)
-		return nil
+		if !slices.Contains(madeInside, filepath.Base(path)) {
+			return nil
+		}
+		all, err := withBelow(path)
+		record = append(record, all...)
+		return err
 	})
 	if err != nil {
 		return err
@@ -131,18 +139,21 @@ func (b *belongings) remember() error {
 	return err
 }
 
-// recall reads what remember wrote. Without a record of this boot no cgroup is
-// known to be ours.
-func (b *belongings) recall() (removable func(path string) bool, err error) {
+// recall reads what remember wrote. It is nil if there is no record of this
+// boot; then no cgroup is known to be ours.
+func (b *belongings) recall() (before []string, err error) {
 	text, err := os.ReadFile(lockPath)
 	if err != nil {
 		return nil, err
 	}
 	boot, err := bootID()
-	record := strings.Split(string(text), "\n")
-	return func(path string) bool {
-		return record[0] == boot && slices.Contains(madeInside, filepath.Base(path)) && !slices.Contains(record, path)
-	}, err
+	if err != nil {
+		return nil, err
+	}
+	if record := strings.Split(string(text), "\n"); record[0] == boot {
+		return record, nil
+	}
+	return nil, nil
 }
 
 // bootID is another one each time the machine outside starts: random(4).
@@ -177,11 +188,9 @@ func eachGroup(visit func(path string) error) error {
 	return nil
 }
 
-// removeGroup removes a cgroup with those below it. The kernel refuses if a
-// process is in one of them.
-func removeGroup(path string) error {
-	var dirs []string
-	err := filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
+// withBelow lists a cgroup and those below it, parents first.
+func withBelow(path string) (dirs []string, err error) {
+	err = filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -190,8 +199,30 @@ func removeGroup(path string) error {
 		}
 		return err
 	})
+	return dirs, err
+}
+
+// removeGroup removes a cgroup with those below it. The kernel refuses if a
+// process is in one of them.
+func removeGroup(path string) error {
+	dirs, err := withBelow(path)
 	for _, dir := range slices.Backward(dirs) {
 		if e := os.Remove(dir); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, fmt.Errorf("remove a cgroup: %w", e))
+		}
+	}
+	return err
+}
+
+// removeEmpty does the same but for cgroups that are in use, which others made
+// meanwhile, and for those to keep.
+func removeEmpty(path string, keep []string) error {
+	dirs, err := withBelow(path)
+	for _, dir := range slices.Backward(dirs) {
+		if slices.Contains(keep, dir) {
+			continue
+		}
+		if e := os.Remove(dir); e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, unix.EBUSY) {
 			err = errors.Join(err, fmt.Errorf("remove a cgroup: %w", e))
 		}
 	}

@@ -2,8 +2,10 @@ package machine
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -155,5 +157,37 @@ func TestSweepDirs(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Cgroups that were there before, and those that are in use, stay.
+func TestRemoveEmpty(t *testing.T) {
+	root := filepath.Join("/sys/fs/cgroup/pids", CgroupParent())
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err == nil { // v2
+		root = filepath.Join("/sys/fs/cgroup", CgroupParent())
+	}
+	for _, dir := range []string{"/before/below", "/new/below", "/used/new"} {
+		if err := os.MkdirAll(root+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { removeGroup(root) })
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if err := os.WriteFile(root+"/used/cgroup.procs", []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeEmpty(root, []string{root, root + "/before"}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := withBelow(root)
+	if want := []string{root, root + "/before", root + "/used"}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("left are %q, %v, want %q", left, err, want)
+	}
+	if err := removeGroup(root); err == nil {
+		t.Error("no error for a cgroup in use")
 	}
 }

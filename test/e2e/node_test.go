@@ -1,0 +1,209 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/docker"
+	"github.com/kollet/kollet/test/machine"
+)
+
+// node is a node in the eyes of its operator: a file-system root, an engine and
+// the kollet program.
+type node struct {
+	t       testing.TB
+	root    string
+	program string
+	socket  string
+	engine  containers.Engine
+	env     []string
+}
+
+// newNode makes a node with nothing on it. What it runs is removed when the
+// test ends; if the test failed, what is known of it is printed before.
+func newNode(t testing.TB, engine *machine.Docker) *node {
+	t.Helper()
+	client, err := docker.New(engine.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{t: t, root: t.TempDir(), program: program(t, "kollet"), socket: engine.Socket, engine: client}
+	t.Cleanup(func() {
+		if t.Failed() {
+			n.tell()
+		}
+		n.clear()
+		client.Close()
+	})
+	return n
+}
+
+// program is a binary that make builds.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("../../bin", name))
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatalf("%v: run make build", err)
+	}
+	return path
+}
+
+func (n *node) clear() {
+	ctx := context.Background()
+	all, err := n.engine.List(ctx, map[string]string{agent.LabelNode: filepath.Join(n.root, agent.StateDir)})
+	if err != nil {
+		return // the engine is down; its own end cleans up
+	}
+	for _, c := range all {
+		_ = n.engine.Stop(ctx, c.ID, 0)
+		_ = n.engine.Remove(ctx, c.ID)
+	}
+}
+
+// tell prints what helps to understand a failure.
+func (n *node) tell() {
+	journals, _ := filepath.Glob(filepath.Join(n.root, agent.StateDir, "journal", "*"))
+	for _, path := range journals {
+		data, _ := os.ReadFile(path)
+		n.t.Logf("%s:\n%s", filepath.Base(path), data)
+	}
+	all, _ := n.engine.List(context.Background(), map[string]string{agent.LabelNode: filepath.Join(n.root, agent.StateDir)})
+	for _, c := range all {
+		var out bytes.Buffer
+		_ = n.engine.Logs(context.Background(), c.ID, containers.LogOptions{Tail: 30}, &out)
+		n.t.Logf("container %s: %s, exit status %d\n%s", c.Spec.Name, c.State, c.ExitCode, out.String())
+	}
+}
+
+func (n *node) path(p string) string { return filepath.Join(n.root, p) }
+
+// write puts a file below the node's root.
+func (n *node) write(path, content string) {
+	n.t.Helper()
+	full := n.path(path)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(content), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// outcome of a run of kollet.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// all is everything that was printed.
+func (o outcome) all() string { return o.stdout + o.stderr }
+
+func (n *node) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(n.program, append([]string{"--root", n.root, "--engine", n.socket, "--host", "compute-1"}, args...)...)
+	cmd.Env = append(os.Environ(), n.env...)
+	return cmd
+}
+
+// kollet runs the program as a user does.
+func (n *node) kollet(args ...string) outcome {
+	n.t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := n.command(args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		n.t.Fatalf("run kollet: %v", err)
+	}
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// must runs kollet and wants the exit status.
+func (n *node) must(code int, args ...string) outcome {
+	n.t.Helper()
+	o := n.kollet(args...)
+	if o.code != code {
+		n.t.Fatalf("kollet %s: exit status %d, want %d\n%s", strings.Join(args, " "), o.code, code, o.all())
+	}
+	return o
+}
+
+// ask runs kollet with JSON output into a value.
+func (n *node) ask(into any, args ...string) {
+	n.t.Helper()
+	o := n.must(0, append([]string{"-o", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(o.stdout), into); err != nil {
+		n.t.Fatalf("kollet %s: %v\n%s", strings.Join(args, " "), err, o.all())
+	}
+}
+
+func (n *node) status() agent.Status {
+	n.t.Helper()
+	var s agent.Status
+	n.ask(&s, "status")
+	return s
+}
+
+// service finds a service in the status.
+func (n *node) service(name string) agent.ServiceStatus {
+	n.t.Helper()
+	for _, s := range n.status().Services {
+		if s.Name == name {
+			return s
+		}
+	}
+	n.t.Fatalf("no service %s", name)
+	return agent.ServiceStatus{}
+}
+
+// healthy wants the whole node healthy, on a generation.
+func (n *node) healthy(generation int) agent.Status {
+	n.t.Helper()
+	s := n.status()
+	if s.Generation != generation || !s.Healthy || s.Interrupted {
+		n.t.Fatalf("status: %+v, want a healthy generation %d", s, generation)
+	}
+	return s
+}
+
+// contains wants each of the words in a text.
+func contains(t testing.TB, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Fatalf("%q is missing in:\n%s", word, text)
+		}
+	}
+}
+
+// answer is what a tiny service says: its process id and its word.
+func answer(t testing.TB, address string) string {
+	t.Helper()
+	for range 100 {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err != nil {
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		defer conn.Close()
+		var pid int
+		var word string
+		_, _ = fmt.Fscanln(conn, &pid, &word)
+		return word
+	}
+	t.Fatalf("nobody answers at %s", address)
+	return ""
+}

@@ -1,0 +1,540 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/test/machine"
+)
+
+// TestProtocol takes small services through everything that can happen in an
+// upgrade.
+func TestProtocol(t *testing.T) {
+	p := &protocol{engine: machine.Dockerd(t), registry: machine.NewRegistry(t)}
+	for _, tag := range []string{"v1", "v2"} {
+		pushTiny(t, p.registry, "test/tiny", tag)
+	}
+	pushTiny(t, p.registry, "test/tiny", "broken", func(c *v1.Config) { c.Entrypoint = []string{"/no/such/program"} })
+	for name, scenario := range map[string]func(*testing.T, *protocol){
+		"bootstrap makes the first generation, once":              bootstrapOnce,
+		"a changed file replaces the services that read it":       changedFile,
+		"an upgrade and a rollback bring image and files":         upgradeAndRollback,
+		"services are added and removed":                          addAndRemove,
+		"services that belong together are cut over as one":       together,
+		"a probe alone changes without replacing anything":        changedProbe,
+		"a program that does not exist is found while staged":     brokenEntrypoint,
+		"a service that fails is rolled back":                     failingService,
+		"a service that dies while it is verified is rolled back": dyingService,
+		"a service that never answers is rolled back":             sulkingService,
+		"a service that ignores its stop signal is killed":        stubbornService,
+		"an image that cannot be pulled touches nothing":          missingImage,
+		"an operator's interrupt rolls back":                      interrupted,
+		"a second kollet is told to wait":                         locked,
+		"drift is named, and repaired by the next upgrade":        drift,
+		"old generations go, and with them their images":          collection,
+		"a moved tag is noticed when asked for":                   movedTag,
+		"an engine that restarts brings the services back":        engineRestart,
+	} {
+		t.Run(name, func(t *testing.T) { scenario(t, p) })
+	}
+}
+
+type protocol struct {
+	engine   *machine.Docker
+	registry *machine.Registry
+}
+
+// node makes a node with the node file of two services, alpha and beta, beta
+// after alpha.
+func (p *protocol) node(t *testing.T) *node {
+	n := newNode(t, p.engine)
+	p.configure(n, "v1", "one", "")
+	n.write("/etc/kollet/secrets/token", "s3cr3t-t0ken\n")
+	return n
+}
+
+// configure writes the node file: alpha's image has the tag, its file the word;
+// more is added to the services.
+func (p *protocol) configure(n *node, tag, word, more string) {
+	n.write("/etc/kollet/node.yaml", fmt.Sprintf(`profile: none
+images: {registry: %s/test, tag: v1}
+vars: {word: %q}
+secrets: {token: {file: /etc/kollet/secrets/token}}
+services:
+  alpha:
+    image: tiny:%s
+    command: [serve, "127.0.0.1:7001", /etc/alpha.conf]
+    stop_grace: 5s
+    config:
+      - {content: "{{ .vars.word }}\ntoken = {{ secret \"token\" }}\n", dest: /etc/alpha.conf, owner: root, perm: "0600"}
+    health: [{exec: [/bin/tiny, ask, "127.0.0.1:7001"], within: 5s, stable: 200ms, every: 50ms}]
+  beta:
+    image: tiny
+    command: [serve, "127.0.0.1:7002", /etc/beta.conf]
+    user: nova
+    after: [alpha]
+    config:
+      - {content: "beta", dest: /etc/beta.conf, owner: nova, perm: "0600"}
+    health: [{tcp: "127.0.0.1:7002", within: 5s, stable: 200ms, every: 50ms}]
+%s`, p.registry.Addr, word, tag, more))
+}
+
+// same wants a service to run in the container and process that it ran in.
+func same(t *testing.T, before, after agent.ServiceStatus) {
+	t.Helper()
+	if before.Container != after.Container || before.PID != after.PID || before.Since != after.Since {
+		t.Fatalf("%s was touched: %+v, now %+v", before.Name, before, after)
+	}
+}
+
+func bootstrapOnce(t *testing.T, p *protocol) {
+	n := p.node(t)
+	var r agent.Result
+	n.ask(&r, "bootstrap")
+	if r.Outcome != journal.Committed || r.To != 1 {
+		t.Fatalf("bootstrap: %+v", r)
+	}
+	n.healthy(1)
+	if word := answer(t, "127.0.0.1:7001"); word != "one" {
+		t.Fatalf("alpha answers %q", word)
+	}
+	for _, name := range []string{"alpha", "beta"} {
+		c, err := n.engine.Inspect(context.Background(), name)
+		check(t, err)
+		if c.Spec.Restart != containers.RestartUnlessStopped {
+			t.Fatalf("%s has restart policy %s", name, c.Spec.Restart)
+		}
+	}
+	before := n.service("alpha")
+	n.ask(&r, "bootstrap")
+	if r.Outcome != agent.Unchanged {
+		t.Fatalf("second bootstrap: %+v", r)
+	}
+	same(t, before, n.service("alpha"))
+	n.must(0, "verify")
+	contains(t, n.must(0, "plan", "--exit-code").all(), "")
+}
+
+func changedFile(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	beta := n.service("beta")
+	p.configure(n, "v1", "two", "")
+	plan := n.must(3, "plan", "--exit-code")
+	contains(t, plan.stdout, "alpha", "-one", "+two")
+	if strings.Contains(plan.all(), "s3cr3t") {
+		t.Fatalf("the plan shows a secret:\n%s", plan.all())
+	}
+	n.must(0, "upgrade")
+	n.healthy(2)
+	same(t, beta, n.service("beta"))
+	if word := answer(t, "127.0.0.1:7001"); word != "two" {
+		t.Fatalf("alpha answers %q", word)
+	}
+	// A secret that changes is said to, and not shown.
+	n.write("/etc/kollet/secrets/token", "an0ther-t0ken\n")
+	plan = n.must(3, "plan", "--exit-code")
+	contains(t, plan.stdout, "alpha", "/etc/alpha.conf", "secret")
+	n.must(0, "upgrade")
+	same(t, beta, n.service("beta"))
+	n.must(0, "verify")
+}
+
+func upgradeAndRollback(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	first := n.service("alpha")
+	p.configure(n, "v2", "two", "")
+	n.must(0, "upgrade")
+	second := n.service("alpha")
+	if second.ImageID == first.ImageID || answer(t, "127.0.0.1:7001") != "two" {
+		t.Fatalf("not upgraded: %+v", second)
+	}
+	var r agent.Result
+	n.ask(&r, "rollback")
+	if r.Outcome != journal.Committed || r.To != 3 {
+		t.Fatalf("rollback: %+v", r)
+	}
+	n.healthy(3)
+	if back := n.service("alpha"); back.ImageID != first.ImageID || answer(t, "127.0.0.1:7001") != "one" {
+		t.Fatalf("not rolled back: %+v", back)
+	}
+	n.must(0, "rollback", "2")
+	if n.service("alpha").ImageID != second.ImageID || answer(t, "127.0.0.1:7001") != "two" {
+		t.Fatal("not back on generation 2")
+	}
+	n.must(0, "verify")
+	var history []agent.Entry
+	n.ask(&history, "history")
+	if len(history) != 4 || history[0].Reason != "rollback to 2" || !history[0].Current || history[1].Outcome != journal.Committed {
+		t.Fatalf("history: %+v", history)
+	}
+	gap := history[0].Gaps["alpha"]
+	if gap.Opened <= 0 || gap.Healthy < gap.Opened {
+		t.Fatalf("gaps: %+v", history[0].Gaps)
+	}
+	contains(t, n.must(2, "rollback", "77").stderr, "generation 77")
+}
+
+const gamma = `  gamma:
+    image: tiny
+    command: [serve, "127.0.0.1:7003"]
+    health: [{tcp: "127.0.0.1:7003", within: 5s, stable: 100ms}]
+`
+
+func addAndRemove(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	alpha := n.service("alpha")
+	p.configure(n, "v1", "one", gamma)
+	n.must(0, "upgrade")
+	n.healthy(2)
+	same(t, alpha, n.service("alpha"))
+	answer(t, "127.0.0.1:7003")
+	p.configure(n, "v1", "one", "")
+	contains(t, n.must(0, "plan").stdout, "gamma", "remove")
+	n.must(0, "upgrade")
+	if s := n.healthy(3); len(s.Services) != 2 {
+		t.Fatalf("gamma is still there: %+v", s)
+	}
+	if _, err := n.engine.Inspect(context.Background(), "gamma"); err == nil {
+		t.Fatal("gamma's container is still there")
+	}
+	n.must(0, "rollback")
+	answer(t, "127.0.0.1:7003")
+}
+
+func together(t *testing.T, p *protocol) {
+	n := p.node(t)
+	p.configure(n, "v1", "one", strings.Replace(gamma, "    health", "    together: [alpha]\n    health", 1))
+	n.must(0, "bootstrap")
+	p.configure(n, "v2", "one", strings.Replace(strings.Replace(gamma, "    health", "    together: [alpha]\n    health", 1), "image: tiny", "image: tiny:v2", 1))
+	n.must(0, "upgrade")
+	n.healthy(2)
+	var e []agent.Entry
+	n.ask(&e, "history")
+	found := false
+	for _, phase := range e[0].Phases {
+		found = found || phase.Step == "cut over alpha, gamma"
+	}
+	if !found {
+		t.Fatalf("phases: %+v", e[0].Phases)
+	}
+}
+
+func changedProbe(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	alpha, beta := n.service("alpha"), n.service("beta")
+	data, err := os.ReadFile(n.path("/etc/kollet/node.yaml"))
+	check(t, err)
+	n.write("/etc/kollet/node.yaml", strings.Replace(string(data), "within: 5s", "within: 6s", 1))
+	n.must(3, "plan", "--exit-code")
+	n.must(0, "upgrade")
+	n.healthy(2)
+	same(t, alpha, n.service("alpha"))
+	same(t, beta, n.service("beta"))
+}
+
+// untouched wants the failed upgrade to have changed nothing that runs, and the
+// next one to work.
+func untouched(t *testing.T, p *protocol, n *node, alpha, beta agent.ServiceStatus) {
+	t.Helper()
+	n.healthy(alpha.Generation)
+	same(t, alpha, n.service("alpha"))
+	same(t, beta, n.service("beta"))
+	n.must(0, "verify")
+	p.onlyTheServices(t, n)
+	p.configure(n, "v2", "fine", "")
+	n.must(0, "upgrade")
+	n.must(0, "verify")
+}
+
+// onlyTheServices wants no container on the node but its two services'.
+func (p *protocol) onlyTheServices(t *testing.T, n *node) {
+	t.Helper()
+	all, err := n.engine.List(context.Background(), map[string]string{agent.LabelNode: filepath.Join(n.root, agent.StateDir)})
+	check(t, err)
+	if len(all) != 2 {
+		for _, c := range all {
+			t.Logf("%s: %s", c.Spec.Name, c.State)
+		}
+		t.Fatalf("%d containers are left, want 2", len(all))
+	}
+}
+
+func brokenEntrypoint(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	alpha, beta := n.service("alpha"), n.service("beta")
+	p.configure(n, "broken", "two", "")
+	o := n.must(1, "upgrade")
+	contains(t, o.stderr, "stage alpha", "/no/such/program", "nothing was touched")
+	untouched(t, p, n, alpha, beta)
+}
+
+func failingService(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	alpha, beta := n.service("alpha"), n.service("beta")
+	p.replaceCommand(n, "two", `command: [fail, "the disk of s3cr3t-t0ken is gone"]`)
+	o := n.must(1, "upgrade")
+	contains(t, o.stderr, "alpha", "exit status 3", "the disk of", "is gone", "back on generation 1")
+	if strings.Contains(o.all(), "s3cr3t") {
+		t.Fatalf("a secret is shown:\n%s", o.all())
+	}
+	rolledBack(t, p, n, alpha, beta)
+	contains(t, n.must(0, "history").stdout, "rolled back")
+}
+
+// rolledBack wants the old containers to run again.
+func rolledBack(t *testing.T, p *protocol, n *node, alpha, beta agent.ServiceStatus) {
+	t.Helper()
+	n.healthy(1)
+	if now := n.service("alpha"); now.Container != alpha.Container {
+		t.Fatalf("alpha runs in another container: %+v", now)
+	}
+	same(t, beta, n.service("beta"))
+	if word := answer(t, "127.0.0.1:7001"); word != "one" {
+		t.Fatalf("alpha answers %q", word)
+	}
+	n.must(0, "verify")
+	p.onlyTheServices(t, n)
+	p.configure(n, "v2", "fine", "")
+	n.must(0, "upgrade")
+	n.must(0, "verify")
+}
+
+// replaceCommand changes what alpha runs.
+func (p *protocol) replaceCommand(n *node, word, command string) {
+	n.t.Helper()
+	p.configure(n, "v2", word, "")
+	data, err := os.ReadFile(n.path("/etc/kollet/node.yaml"))
+	check(n.t, err)
+	n.write("/etc/kollet/node.yaml", strings.Replace(string(data), `command: [serve, "127.0.0.1:7001", /etc/alpha.conf]`, command, 1))
+}
+
+func dyingService(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	alpha, beta := n.service("alpha"), n.service("beta")
+	p.replaceCommand(n, "two", `command: [leave, "127.0.0.1:7001", 100ms]`)
+	contains(t, n.must(1, "upgrade").stderr, "alpha", "exit status 4", "tiny leaves")
+	rolledBack(t, p, n, alpha, beta)
+}
+
+func sulkingService(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	alpha, beta := n.service("alpha"), n.service("beta")
+	p.replaceCommand(n, "two", `command: [sulk]`)
+	contains(t, n.must(1, "upgrade").stderr, "alpha", "not healthy within 5s", "127.0.0.1:7001")
+	rolledBack(t, p, n, alpha, beta)
+}
+
+func stubbornService(t *testing.T, p *protocol) {
+	n := p.node(t)
+	stay := strings.NewReplacer("gamma", "stubborn", `[serve, "127.0.0.1:7003"]`, "[stay]", `    health: [{tcp: "127.0.0.1:7003", within: 5s, stable: 100ms}]`, "    stop_grace: 300ms").Replace(gamma)
+	p.configure(n, "v1", "one", stay)
+	n.must(0, "bootstrap")
+	p.configure(n, "v1", "one", strings.Replace(stay, "image: tiny", "image: tiny:v2", 1))
+	contains(t, n.must(0, "upgrade").stderr, "stubborn", "killed")
+	n.healthy(2)
+}
+
+func missingImage(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	alpha, beta := n.service("alpha"), n.service("beta")
+	p.configure(n, "v9", "two", "")
+	contains(t, n.must(1, "upgrade").stderr, "pull alpha", "v9", "nothing was touched")
+	pushTiny(t, p.registry, "test/tiny", "v3")
+	p.registry.Stop()
+	defer p.registry.Start()
+	p.configure(n, "v3", "two", "")
+	contains(t, n.must(1, "upgrade").stderr, "pull alpha", p.registry.Addr, "nothing was touched")
+	// An image that is here needs no registry.
+	untouched(t, p, n, alpha, beta)
+}
+
+func interrupted(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	alpha, beta := n.service("alpha"), n.service("beta")
+	p.replaceCommand(n, "two", `command: [sulk]`)
+	cmd := n.command("upgrade")
+	var out strings.Builder
+	cmd.Stderr = &out
+	check(t, cmd.Start())
+	awaitJournal(t, n, 2, "verify")
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 1 {
+		t.Fatalf("exit status %d\n%s", code, out.String())
+	}
+	contains(t, out.String(), "interrupted", "back on generation 1")
+	rolledBack(t, p, n, alpha, beta)
+}
+
+// awaitJournal waits until a step of a transaction has begun.
+func awaitJournal(t *testing.T, n *node, to int, step string) {
+	t.Helper()
+	for range 500 {
+		records, _ := journal.Read(n.path(agent.StateDir+"/journal"), to)
+		for _, r := range records {
+			if r.Step == step {
+				return
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("%s was never begun", step)
+}
+
+func locked(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	p.replaceCommand(n, "two", `command: [sulk]`)
+	cmd := n.command("upgrade")
+	check(t, cmd.Start())
+	awaitJournal(t, n, 2, "verify")
+	contains(t, n.must(5, "upgrade").stderr, "another kollet", "upgrade")
+	contains(t, n.must(5, "recover").stderr, "another kollet")
+	n.must(0, "status") // looking is allowed
+	check(t, cmd.Process.Signal(syscall.SIGINT))
+	_ = cmd.Wait()
+	n.healthy(1)
+}
+
+func drift(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	beta := n.service("beta")
+
+	// A copied file.
+	pid := n.service("alpha").PID
+	check(t, os.WriteFile(fmt.Sprintf("/proc/%d/root/etc/alpha.conf", pid), []byte("by hand\n"), 0o600))
+	contains(t, n.must(1, "verify").stdout, "alpha", "/etc/alpha.conf", "edited by hand")
+	plan := n.must(3, "plan", "--exit-code")
+	contains(t, plan.stdout, "alpha", "edited by hand")
+	contains(t, n.must(0, "upgrade").all(), "edited by hand")
+	n.must(0, "verify")
+
+	// A mounted file.
+	mounted, err := filepath.Glob(n.path(agent.StateDir + "/current/alpha/config/*alpha.conf"))
+	check(t, err)
+	check(t, os.Chmod(mounted[0], 0o600))
+	check(t, os.WriteFile(mounted[0], []byte("by hand\n"), 0o600))
+	contains(t, n.must(1, "verify").stdout, "alpha", filepath.Base(mounted[0]), "edited by hand")
+	n.must(0, "upgrade")
+	n.must(0, "verify")
+
+	// The container's settings.
+	alpha := n.service("alpha")
+	check(t, n.engine.Settle(context.Background(), alpha.Container, "alpha", containers.RestartNo))
+	contains(t, n.must(1, "verify").stdout, "alpha", "restart")
+	n.must(0, "upgrade")
+	n.must(0, "verify")
+
+	// The container itself.
+	ctx := context.Background()
+	alpha = n.service("alpha")
+	check(t, n.engine.Stop(ctx, alpha.Container, 0))
+	contains(t, n.must(1, "verify").stdout, "alpha", "does not run")
+	check(t, n.engine.Remove(ctx, alpha.Container))
+	contains(t, n.must(1, "verify").stdout, "alpha", "gone")
+	id, err := n.engine.Create(ctx, containers.Spec{Name: "alpha", Image: alpha.ImageID, Network: "host", Command: []string{"serve", "127.0.0.1:7001"}})
+	check(t, err)
+	check(t, n.engine.Start(ctx, id))
+	contains(t, n.must(1, "verify").stdout, "alpha", "not made by kollet")
+	n.must(0, "upgrade")
+	n.must(0, "verify")
+	p.onlyTheServices(t, n)
+	if _, err := n.engine.Inspect(ctx, id); err == nil {
+		t.Fatal("the container made by hand is still there")
+	}
+	same(t, beta, n.service("beta"))
+}
+
+func collection(t *testing.T, p *protocol) {
+	n := p.node(t)
+	pushTiny(t, p.registry, "test/tiny", "v4")
+	p.configure(n, "v4", "one", "")
+	n.must(0, "bootstrap")
+	image := n.service("alpha").ImageID
+	for i := range 5 {
+		p.configure(n, "v1", fmt.Sprint("word", i), "")
+		n.must(0, "upgrade")
+	}
+	// beta has not changed since generation 1: its directory stays.
+	kept, err := filepath.Glob(n.path(agent.StateDir + "/generations/*"))
+	check(t, err)
+	if len(kept) != 5 { // the current, 3 before it, and beta's
+		t.Fatalf("kept: %v", kept)
+	}
+	p.configure(n, "v1", "last", strings.Replace(gamma, "gamma", "delta", 1))
+	data, err := os.ReadFile(n.path("/etc/kollet/node.yaml"))
+	check(t, err)
+	n.write("/etc/kollet/node.yaml", strings.Replace(string(data), "content: \"beta\"", "content: \"beta2\"", 1))
+	n.must(0, "upgrade")
+	n.must(0, "gc")
+	n.must(0, "verify")
+	if _, err := n.engine.Image(context.Background(), image); err == nil {
+		t.Fatal("the image of generation 1 is still there")
+	}
+	if _, err := os.Stat(n.path(agent.StateDir + "/generations/000001")); err == nil {
+		t.Fatal("generation 1 is still there")
+	}
+}
+
+func movedTag(t *testing.T, p *protocol) {
+	n := p.node(t)
+	pushTiny(t, p.registry, "test/moving", "v1")
+	move := strings.Replace(gamma, "image: tiny", "image: moving", 1)
+	p.configure(n, "v1", "one", move)
+	n.must(0, "bootstrap")
+	before := n.service("gamma")
+	var r agent.Result
+	n.ask(&r, "upgrade", "--pull", "always")
+	if r.Outcome != agent.Unchanged {
+		t.Fatalf("nothing moved, but: %+v", r)
+	}
+	pushTiny(t, p.registry, "test/moving", "v1", func(c *v1.Config) { c.Env = append(c.Env, "NEW=yes") })
+	n.ask(&r, "upgrade")
+	if r.Outcome != agent.Unchanged {
+		t.Fatalf("the registry was not to be asked, but: %+v", r)
+	}
+	same(t, before, n.service("gamma"))
+	n.must(0, "upgrade", "--pull", "always")
+	if n.service("gamma").ImageID == before.ImageID {
+		t.Fatal("the new image does not run")
+	}
+	n.must(0, "verify")
+}
+
+func engineRestart(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.must(0, "bootstrap")
+	p.engine.Kill()
+	contains(t, n.must(1, "upgrade").stderr, "docker.sock")
+	p.engine.Start()
+	for range 100 {
+		if n.status().Healthy {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	n.healthy(1)
+	n.must(0, "verify")
+}

@@ -1,0 +1,90 @@
+// Tiny is the smallest service worth upgrading: it answers every connection at
+// an address with one line, and can be told to misbehave. Tests and benchmarks
+// make images of it.
+//
+//	tiny serve ADDRESS [FILE]   answers with its process id and FILE's first line
+//	tiny fail TEXT              prints TEXT and ends with status 3
+//	tiny sulk ADDRESS           runs, but answers nobody
+//	tiny leave ADDRESS DELAY    answers, and ends with status 4 after DELAY
+//	tiny ask ADDRESS            prints the answer: a probe
+//	tiny stay                   runs and ignores everything but SIGKILL
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	args := append(os.Args[1:], "", "", "")
+	switch args[0] {
+	case "serve":
+		end := make(chan os.Signal, 1)
+		signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
+		go serve(args[1], args[2])
+		<-end
+	case "fail":
+		fmt.Println(args[1])
+		os.Exit(3)
+	case "sulk":
+		select {}
+	case "leave":
+		delay, err := time.ParseDuration(args[2])
+		check(err)
+		go serve(args[1], "")
+		time.Sleep(delay)
+		fmt.Println("tiny leaves")
+		os.Exit(4)
+	case "ask":
+		ask(args[1])
+	case "stay":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+		select {}
+	default:
+		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, ask or stay")
+		os.Exit(2)
+	}
+}
+
+func serve(address, file string) {
+	listener, err := net.Listen("tcp", address)
+	check(err)
+	word := ""
+	if file != "" {
+		f, err := os.Open(file)
+		check(err)
+		word, _ = bufio.NewReader(f).ReadString('\n')
+		check(f.Close())
+	}
+	fmt.Println("tiny serves at", address)
+	answer := fmt.Sprintf("%d %s\n", os.Getpid(), strings.TrimSpace(word))
+	for {
+		conn, err := listener.Accept()
+		check(err)
+		_, _ = io.WriteString(conn, answer)
+		_ = conn.Close()
+	}
+}
+
+func ask(address string) {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	check(err)
+	defer conn.Close()
+	answer, err := io.ReadAll(conn)
+	check(err)
+	fmt.Print(string(answer))
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tiny:", err)
+		os.Exit(1)
+	}
+}
