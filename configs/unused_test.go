@@ -1,0 +1,80 @@
+package configs_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/configs"
+)
+
+func TestUnusedFragments(t *testing.T) {
+	overrides := tree(t, map[string]string{
+		"global.conf":                 "",
+		"nova/nova-compute.conf":      "",
+		"nova/compute-01/nova.conf":   "",
+		"nova/compute-02/nova.conf":   "", // another node's: one tree may serve a fleet
+		".git/config":                 "",
+		".hidden":                     "",
+		"nova/nova_compute.conf":      "",
+		"nova.cnf":                    "",
+		"nova/Compute-01.x/nova.conf": "",
+		"swift/proxy-server.conf":     "",
+	})
+	r := newRenderer(t, configs.Inputs{Overrides: overrides})
+	render(t, r, "nova-compute", configs.File{Where: "w", Content: "[a]\nx = 1\n", Format: "ini", Overrides: novaOverrides})
+	got := errors.Join(r.Unused()...)
+	wantError(t, got,
+		overrides+"/nova/nova_compute.conf: no file of any service uses this fragment; did you mean nova/nova-compute.conf?",
+		overrides+"/nova.cnf: no file of any service uses this fragment; did you mean nova.conf?",
+		overrides+`/nova/Compute-01.x/nova.conf: is for a host "Compute-01.x", and this one is called "compute-01"`,
+		overrides+"/swift/proxy-server.conf: no file of any service uses this fragment",
+	)
+	if n := len(r.Unused()); n != 4 {
+		t.Errorf("got %d errors, want 4:\n%v", n, got)
+	}
+}
+
+func TestUnusedVariables(t *testing.T) {
+	r := newRenderer(t, configs.Inputs{
+		Vars:      map[string]any{"vir_type": "kvm", "bridge_mappings": "a:b", "mine": 1, "fragment": 1, "probe": 1, "untaken": 1, "got": 1, "lost": 1},
+		OwnVars:   []string{"vir_type", "bridge_mappings", "mine", "fragment", "probe", "untaken", "got", "lost"},
+		Overrides: tree(t, map[string]string{"x.conf": "[a]\ny = {{ $.vars.fragment }}\n"}),
+	})
+	render(t, r, "s", configs.File{Where: "w", Format: "ini", Overrides: []string{"x.conf"},
+		Content: "[a]\nx = {{ .vars.mine }}{{ if false }}{{ .vars.untaken }}{{ end }}{{ get .vars \"got\" }}\n"})
+	if _, err := r.Expand("s", "w", "{{ .vars.probe }}"); err != nil {
+		t.Fatal(err)
+	}
+	got := errors.Join(r.Unused()...)
+	wantError(t, got, "vars.vir_type: nothing uses this variable; did you mean virt_type?", "vars.lost: nothing uses this variable")
+	if n := len(r.Unused()); n != 2 {
+		t.Errorf("got %d errors, want 2:\n%v", n, got)
+	}
+}
+
+func TestATemplateThatTakesAllVariablesUsesAll(t *testing.T) {
+	for _, body := range []string{"{{ toJson .vars }}", "{{ range $k, $v := .vars }}{{ $k }}{{ end }}", "{{ with .vars }}{{ .mine }}{{ end }}"} {
+		r := newRenderer(t, configs.Inputs{Vars: map[string]any{"mine": 1}, OwnVars: []string{"mine"}})
+		render(t, r, "s", configs.File{Where: "w", Content: body})
+		if errs := r.Unused(); len(errs) > 0 {
+			t.Errorf("%s: %v", body, errs)
+		}
+	}
+}
+
+func TestUnusedWithoutADirectory(t *testing.T) {
+	for _, dir := range []string{"", "/no/such/directory"} {
+		if errs := newRenderer(t, configs.Inputs{Overrides: dir}).Unused(); len(errs) > 0 {
+			t.Errorf("%q: %v", dir, errs)
+		}
+	}
+}
+
+func TestProfileNames(t *testing.T) {
+	_, err := configs.Profile("storage")
+	wantError(t, err, `no profile "storage"`, "expected compute, or none")
+	if got := strings.Join(configs.Profiles(), " "); got != "compute" {
+		t.Errorf("got %q", got)
+	}
+}
