@@ -96,7 +96,7 @@ func (b *belongings) sweep() error {
 		name := filepath.Base(path)
 		switch {
 		case strings.HasPrefix(name, groupPrefix):
-			return removeGroup(path)
+			return removeEmpty(path, nil)
 		case before != nil && slices.Contains(madeInside, name):
 			return removeEmpty(path, before)
 		}
