@@ -32,9 +32,6 @@ func as(user account, do func(become func() error) error) error {
 // root, no capabilities: what docker run --user gives. It uses raw system
 // calls because package syscall changes all threads.
 func becomeUser(user account) error {
-	if !user.change {
-		return nil
-	}
 	groups := user.groups32()
 	var first unsafe.Pointer
 	if len(groups) > 0 {

@@ -106,7 +106,7 @@ func parseArgs(args []string) (options, error) {
 // container's user, which is root for kollet-start's sake: another user gets
 // its own, unless the image or the operator chose one.
 func environment(env []string, user account, names names, configured bool) []string {
-	if home, _ := lookup(env, "HOME"); user.change && (home == "" || home == "/" || home == names.home(0)) {
+	if home, _ := lookup(env, "HOME"); home == "" || home == "/" || home == names.home(0) {
 		env = set(env, "HOME", user.home)
 	}
 	if configured {

@@ -98,7 +98,7 @@ func trim(tree string) string {
 	return strings.Join(lines, "\n")
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

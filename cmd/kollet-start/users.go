@@ -171,22 +171,21 @@ type account struct {
 	uid, gid int
 	groups   []int
 	home     string
-	change   bool // false: stay as the engine started us
 }
 
 func (a account) String() string {
 	return fmt.Sprintf("user %s (uid %d, gid %d)", a.name, a.uid, a.gid)
 }
 
-// account resolves user, user:group or "" by the rules of docker run --user: a
+// account resolves user, user:group or "" (root) by the rules of docker run --user: a
 // named or known user brings its primary group and all groups it is a member
 // of; an unknown number has group 0; a group that is given replaces them all.
 func (n names) account(spec string) (account, error) {
-	if spec == "" {
-		return account{name: "root"}, nil
-	}
 	user, group, _ := strings.Cut(spec, ":")
-	a := account{name: user, home: "/", change: true}
+	if user == "" {
+		user = "0"
+	}
+	a := account{name: user, home: "/"}
 	uid, err := n.uid(user)
 	if err != nil {
 		return account{}, err

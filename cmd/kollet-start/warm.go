@@ -26,9 +26,9 @@ func warmUp(command []string, user account, env []string, limit time.Duration) e
 		return err
 	}
 	defer unix.Close(null)
-	attr := syscall.SysProcAttr{Setpgid: true}
-	if user.change {
-		attr.Credential = &syscall.Credential{Uid: uint32(user.uid), Gid: uint32(user.gid), Groups: user.groups32()}
+	attr := syscall.SysProcAttr{
+		Setpgid:    true,
+		Credential: &syscall.Credential{Uid: uint32(user.uid), Gid: uint32(user.gid), Groups: user.groups32()},
 	}
 	fd := uintptr(null)
 	pid, err := syscall.ForkExec(program, command, &syscall.ProcAttr{Env: env, Files: []uintptr{fd, fd, fd}, Sys: &attr})
@@ -37,11 +37,15 @@ func warmUp(command []string, user account, env []string, limit time.Duration) e
 	}
 	warming.Store(int64(pid))
 	late := time.AfterFunc(limit, func() { syscall.Kill(-pid, syscall.SIGKILL) })
-	status := wait(pid)
+	// Its group is killed before it is reaped: while it is a zombie the number
+	// cannot mean anybody else.
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
 	inTime := late.Stop()
 	warming.Store(0)
 	syscall.Kill(-pid, syscall.SIGKILL) // what it started and left behind
-	for wait(-pid) != nil {             // as first process of a pid namespace we inherit that
+	status := wait(pid)
+	for wait(-pid) != nil { // as first process of a pid namespace we inherit that
 	}
 	switch {
 	case !inTime:
