@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -29,6 +30,9 @@ var helpers = []string{
 	"trimPrefix", "trimSuffix", "trunc", "uniq", "until", "untilStep", "upper",
 	"without",
 }
+
+// Helpers returns the names of the functions that templates have from sprig.
+func Helpers() []string { return slices.Clone(helpers) }
 
 // funcs returns all that a template may call.
 func (x *execution) funcs() template.FuncMap {

@@ -56,7 +56,7 @@ func compute(t *testing.T) profile {
 }
 
 var secrets = map[string]string{
-	"rabbit_password":    `r/b:t@$ecret`,
+	"rabbit_password":    `r/b:t @$ecret`,
 	"nova_password":      `n0va$ecret`,
 	"placement_password": `"pl@cement"`,
 	"neutron_password":   `neutr0n pass`,
@@ -133,7 +133,7 @@ func TestPasswordsArriveAsGiven(t *testing.T) {
 			t.Errorf("[%s] password: got %q, want %q", section, got, secrets[secret])
 		}
 	}
-	if got, want := f.Get("DEFAULT", "transport_url")[0], "rabbit://openstack:r%2Fb%3At%40%24ecret@h:5672//"; got != want {
+	if got, want := f.Get("DEFAULT", "transport_url")[0], "rabbit://openstack:r%2Fb%3At%20%40%24ecret@h:5672//"; got != want {
 		t.Errorf("transport_url: got %q, want %q", got, want)
 	}
 }
