@@ -206,7 +206,7 @@ type Exec struct {
 	User   string // empty: the container's
 	Env    map[string]string
 	TTY    bool
-	Stdin  io.Reader        // nil: none
+	Stdin  io.Reader        // nil: none; with TTY its end is not passed on
 	Stdout io.Writer        // nil: dropped
 	Stderr io.Writer        // nil: dropped; unused with TTY
 	Resize <-chan [2]uint16 // columns and rows of the terminal, with TTY

@@ -123,6 +123,15 @@ func (s *suite) push(t *testing.T, path string, image v1.Image) string {
 	return ref.String()
 }
 
+// Push stores the suite's image in a registry, for the tests that an engine has
+// of its own, and returns the name to pull it by. It is an image from scratch
+// with busybox, which declares the volume /declared.
+func Push(t *testing.T, registry string) string {
+	t.Helper()
+	s := &suite{Subject: Subject{Registry: Registry{Addr: registry}}}
+	return s.push(t, "conformance/base:1", baseImage(t, "one"))
+}
+
 func (s *suite) pushAndPull(t *testing.T, path string, image v1.Image) containers.Image {
 	t.Helper()
 	pulled, err := s.Engine.Pull(t.Context(), s.push(t, path, image), nil)

@@ -35,7 +35,9 @@ type Registry struct {
 // Run puts an engine through the suite.
 func Run(t *testing.T, subject Subject) {
 	s := &suite{Subject: subject}
-	s.base = s.pushAndPull(t, "conformance/base:1", baseImage(t, "one"))
+	var err error
+	s.base, err = s.Engine.Pull(t.Context(), Push(t, s.Registry.Addr), nil)
+	must(t, err)
 	for _, part := range []struct {
 		name  string
 		tests []test

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -101,7 +102,9 @@ var insideTests = []test{
 		spec.Privileged, spec.PID, spec.IPC, spec.CgroupNS = true, "host", "host", "host"
 		self, err := os.Executable()
 		must(t, err)
-		equal(t, "seen", s.run(t, spec), self+"\n"+bounding(t))
+		exe, caps, _ := strings.Cut(s.run(t, spec), "\n")
+		equal(t, "program of a pid", exe, self)
+		equal(t, "capabilities", effective(t, caps)&commonCaps, effective(t, bounding(t))&commonCaps)
 	}},
 	{"privileged container has the host's devices", func(t *testing.T, s *suite) {
 		var dev unix.Stat_t
@@ -111,6 +114,18 @@ var insideTests = []test{
 		spec.Mounts = []containers.Mount{{Type: containers.Bind, Source: "/dev", Target: "/dev"}}
 		equal(t, "seen", s.run(t, spec), fmt.Sprintf("%d\nmounted", dev.Dev))
 	}},
+}
+
+// commonCaps are the capabilities that engines of any age give: Linux 5.8 and
+// 5.9 brought three more.
+const commonCaps = 1<<(unix.CAP_AUDIT_READ+1) - 1
+
+// effective reads a line such as "CapEff:	000001ffffffffff", see proc(5).
+func effective(t *testing.T, line string) uint64 {
+	t.Helper()
+	caps, err := strconv.ParseUint(strings.TrimPrefix(line, "CapEff:\t"), 16, 64)
+	must(t, err)
+	return caps
 }
 
 // bounding is this process's bounding set as a container that got all of it

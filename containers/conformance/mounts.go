@@ -14,7 +14,7 @@ var mountTests = []test{
 	{"bind shows the host's directory, writable or not", func(t *testing.T, s *suite) {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, "in"), []byte("from the host\n"), 0o644))
-		spec := s.script("cat /rw/in; echo x > /rw/out; echo x > /ro/never 2>/dev/null; cat /file")
+		spec := s.script("cat /rw/in; echo x > /rw/out; (echo x > /ro/never) 2>/dev/null; cat /file")
 		spec.Mounts = []containers.Mount{
 			{Type: containers.Bind, Source: dir, Target: "/rw"},
 			{Type: containers.Bind, Source: dir, Target: "/ro", ReadOnly: true},

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types"
@@ -45,21 +44,25 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 	ended, end := context.WithCancel(ctx)
 	defer end()
 	if cmd.Stdin != nil {
-		// A Read that blocks outlives the command; its owner has to end it.
+		// A Read that blocks outlives the command; its owner has to end it. A
+		// terminal's input has no end (people type ^D), and where it ends
+		// nonetheless, Docker drops what the command still prints.
 		go func() {
 			_, _ = io.Copy(attached.Conn, cmd.Stdin)
-			_ = attached.CloseWrite()
+			if !cmd.TTY {
+				_ = attached.CloseWrite()
+			}
 		}()
 	}
 	if cmd.TTY && cmd.Resize != nil {
 		go e.resize(ended, created.ID, cmd.Resize)
 	}
-	refusal, err := copyOutput(ctx, attached, cmd)
-	if err != nil {
-		e.killExec(ctx, created.ID)
-		return 0, e.fail(doing, err)
+	stdout := &heldWriter{next: orDiscard(cmd.Stdout)}
+	err = copyOutput(ctx, attached, cmd, stdout)
+	var status int
+	if err == nil {
+		status, err = e.execStatus(ctx, created.ID, stdout)
 	}
-	status, err := e.execStatus(ctx, created.ID, refusal)
 	if err != nil {
 		e.killExec(ctx, created.ID)
 		return 0, e.fail(doing, err)
@@ -67,10 +70,8 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 	return status, nil
 }
 
-// copyOutput copies until the command's output ends or ctx does. What the
-// engine says in place of a command that it could not start is returned.
-func copyOutput(ctx context.Context, attached types.HijackedResponse, cmd containers.Exec) (refusal string, err error) {
-	stdout := &refusalWriter{next: orDiscard(cmd.Stdout)}
+// copyOutput copies until the command's output ends or ctx does.
+func copyOutput(ctx context.Context, attached types.HijackedResponse, cmd containers.Exec, stdout io.Writer) (err error) {
 	done := make(chan error, 1)
 	go func() {
 		var err error
@@ -88,7 +89,7 @@ func copyOutput(ctx context.Context, attached types.HijackedResponse, cmd contai
 		<-done // nobody writes to the caller's writers once Exec has returned
 		err = ctx.Err()
 	}
-	return stdout.refusal.String(), err
+	return err
 }
 
 func orDiscard(w io.Writer) io.Writer {
@@ -102,35 +103,53 @@ func orDiscard(w io.Writer) io.Writer {
 // could not start it.
 const refused = "OCI runtime exec failed"
 
-// refusalWriter keeps such a message away from the caller's output.
-type refusalWriter struct {
-	next    io.Writer
-	begun   bool
-	refusal bytes.Buffer
+// heldWriter holds back what looks like such a message, until it is known
+// whether the command itself wrote it.
+type heldWriter struct {
+	next io.Writer
+	open bool // nothing is held back any longer
+	held bytes.Buffer
 }
 
-func (w *refusalWriter) Write(p []byte) (int, error) {
-	if w.refusal.Len() > 0 || !w.begun && bytes.HasPrefix(p, []byte(refused)) {
-		return w.refusal.Write(p)
+// maxHeld is longer than any such message.
+const maxHeld = 16 << 10
+
+func (w *heldWriter) Write(p []byte) (int, error) {
+	if w.open {
+		return w.next.Write(p)
 	}
-	w.begun = true
-	return w.next.Write(p)
+	w.held.Write(p)
+	seen := min(w.held.Len(), len(refused))
+	if string(w.held.Bytes()[:seen]) != refused[:seen] || w.held.Len() > maxHeld {
+		if err := w.release(); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// release passes on what was held back, and from now on everything.
+func (w *heldWriter) release() error {
+	w.open = true
+	_, err := w.held.WriteTo(w.next)
+	return err
 }
 
 // execStatus waits until the engine knows how a command ended: one that closed
 // its output may still run.
-func (e *Engine) execStatus(ctx context.Context, exec, refusal string) (int, error) {
+func (e *Engine) execStatus(ctx context.Context, exec string, stdout *heldWriter) (int, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		state, err := e.client.ContainerExecInspect(ctx, exec)
 		if err != nil {
 			return 0, err
 		}
 		if !state.Running {
-			// A command that never ran has no process, whatever its status says.
-			if state.Pid == 0 || refusal != "" {
-				return 0, errors.New(strings.TrimSpace(refusal + " (could not be started)"))
+			// Docker gives a command that never ran a shell's status for it,
+			// but no process.
+			if state.Pid == 0 && (state.ExitCode == 126 || state.ExitCode == 127) {
+				return 0, errors.New("it could not be started: " + stdout.held.String())
 			}
-			return state.ExitCode, nil
+			return state.ExitCode, stdout.release()
 		}
 		select {
 		case <-ctx.Done():

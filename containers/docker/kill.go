@@ -20,6 +20,10 @@ func (e *Engine) killExec(ctx context.Context, exec string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	state, err := e.client.ContainerExecInspect(ctx, exec)
+	for err == nil && state.Running && state.Pid == 0 && ctx.Err() == nil { // just being started
+		time.Sleep(10 * time.Millisecond)
+		state, err = e.client.ContainerExecInspect(ctx, exec)
+	}
 	if err != nil || !state.Running || state.Pid <= 1 {
 		return
 	}

@@ -109,7 +109,8 @@ func (f fetched) add(m message) {
 	}
 	switch m.Status {
 	case "Downloading":
-		l.done, l.total = m.Progress.Current, max(m.Progress.Total, m.Progress.Current)
+		l.done = max(m.Progress.Current, 0)
+		l.total = max(m.Progress.Total, l.done) // a registry may not say how long a layer is
 	case "Verifying Checksum", "Download complete", "Extracting":
 		l.done = l.total
 	case "Pull complete", "Already exists":
