@@ -1,0 +1,110 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/distribution/reference"
+	"github.com/docker/docker/client"
+
+	"github.com/kollet/kollet/containers"
+)
+
+func TestFollow(t *testing.T) {
+	for name, c := range map[string]struct {
+		stream, digest, err string
+		steps               []containers.Progress
+	}{
+		"two layers, one present": {
+			stream: `{"status":"Pulling from kolla/nova","id":"1"}
+{"status":"Already exists","progressDetail":{},"id":"aa"}
+{"status":"Pulling fs layer","progressDetail":{},"id":"bb"}
+{"status":"Downloading","progressDetail":{"current":10,"total":100},"progress":"[>  ]","id":"bb"}
+{"status":"Download complete","progressDetail":{},"id":"bb"}
+{"status":"Extracting","progressDetail":{"current":30,"total":100},"id":"bb"}
+{"status":"Pull complete","progressDetail":{},"id":"bb"}
+{"status":"Digest: sha256:12"}
+{"status":"Status: Downloaded newer image"}`,
+			digest: "sha256:12",
+			steps: []containers.Progress{
+				{Status: "0 of 0 layers"}, {Status: "1 of 1 layers"}, {Status: "1 of 2 layers"},
+				{Done: 10, Total: 100, Status: "1 of 2 layers"}, {Done: 100, Total: 100, Status: "1 of 2 layers"},
+				{Done: 100, Total: 100, Status: "2 of 2 layers"},
+			},
+		},
+		"a layer of unknown length, fetched twice": {
+			stream: `{"status":"Downloading","progressDetail":{"current":50,"total":-1},"id":"aa"}
+{"status":"Retrying in 5 seconds","id":"aa"}
+{"status":"Downloading","progressDetail":{"current":20},"id":"aa"}`,
+			steps: []containers.Progress{{Done: 50, Total: 50, Status: "0 of 1 layers"}, {Done: 20, Total: 20, Status: "0 of 1 layers"}},
+		},
+		"error":       {stream: `{"errorDetail":{"message":"no space left on device"},"error":"no space left on device"}`, err: "no space"},
+		"cut off":     {stream: `{"status":"Digest: sha256:12"}` + "\n" + `{"sta`, err: "unexpected EOF"},
+		"not JSON":    {stream: `<html>`, err: "invalid character"},
+		"no progress": {stream: ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var steps []containers.Progress
+			digest, err := follow(t.Context(), strings.NewReader(c.stream), func(p containers.Progress) { steps = append(steps, p) })
+			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Fatalf("error %v, want %q", err, c.err)
+			}
+			if digest != c.digest {
+				t.Errorf("digest %q, want %q", digest, c.digest)
+			}
+			if c.err == "" && !slices.Equal(steps, c.steps) {
+				t.Errorf("steps\n%+v, want\n%+v", steps, c.steps)
+			}
+		})
+	}
+}
+
+func FuzzFollow(f *testing.F) {
+	f.Add(`{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"bb"}{"status":"Digest: sha256:12"}`)
+	f.Add(`{"status":"Download complete","id":"bb"}{"error":"x"}`)
+	f.Fuzz(func(t *testing.T, stream string) {
+		_, err := follow(context.Background(), strings.NewReader(stream), func(p containers.Progress) {
+			if p.Done > p.Total && p.Total >= 0 { // a sum of absurd totals may overflow
+				t.Errorf("done %d of %d", p.Done, p.Total)
+			}
+		})
+		if errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPullFailed(t *testing.T) {
+	c, err := client.NewClientWithOpts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &Engine{client: c}
+	const ref = "registry:5000/kolla/nova:1"
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What Docker 20.10 to 28 say, from their sources and from runs.
+	for says, want := range map[string]string{
+		"manifest for registry:5000/kolla/nova:1 not found: manifest unknown: manifest unknown":                                "check the image's name and tag",
+		"Get \"http://registry:5000/v2/\": dial tcp 10.0.0.9:5000: connect: connection refused":                                "cannot be reached",
+		"Get \"https://registry:5000/v2/\": dial tcp: lookup registry: no such host":                                           "cannot be reached",
+		"Get \"https://registry:5000/v2/\": net/http: request canceled while waiting for connection (Client.Timeout exceeded)": "cannot be reached",
+		"Get \"https://registry:5000/v2/kolla/nova/manifests/1\": no basic auth credentials":                                   "docker login registry:5000",
+		"pull access denied for kolla/nova, repository does not exist or may require 'docker login': denied":                   "docker login registry:5000",
+		"unauthorized: authentication required":                                                                                "docker login registry:5000",
+		"Get \"https://registry:5000/v2/\": http: server gave HTTP response to HTTPS client":                                   `"insecure-registries": ["registry:5000"]`,
+		"Get \"https://registry:5000/v2/\": x509: certificate signed by unknown authority":                                     "/etc/docker/certs.d/registry:5000/ca.crt",
+		"toomanyrequests: You have reached your pull rate limit":                                                               "limits pulls",
+		"failed to register layer: Error processing tar file(exit status 1): write /usr/lib/x.so: no space left on device":     "free disk space",
+	} {
+		err := e.pullFailed(ref, named, errors.New("Error response from daemon: "+says))
+		if text := err.Error(); !strings.Contains(text, want) || !strings.HasPrefix(text, "pulling image "+ref+": ") || strings.Contains(text, "Error response") {
+			t.Errorf("%s\nbecomes %v\nwithout %q", says, err, want)
+		}
+	}
+}

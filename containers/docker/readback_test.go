@@ -1,0 +1,109 @@
+package docker
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/kollet/kollet/containers"
+)
+
+var testImage = &imageConfig{
+	entrypoint: []string{"/init"}, command: []string{"serve"}, env: []string{"PATH=/bin", "BOTH=same"},
+	labels: map[string]string{"by": "image"}, user: "nova", dir: "/work", signal: "SIGTERM",
+}
+
+// byHand is a container that somebody made with the docker command.
+func byHand() container.InspectResponse {
+	return container.InspectResponse{
+		ContainerJSONBase: &container.ContainerJSONBase{
+			Name: "/nova-compute",
+			HostConfig: &container.HostConfig{
+				Binds:         []string{"/run:/run:rshared", "data:/data"},
+				Tmpfs:         map[string]string{"/tmp": ""},
+				IpcMode:       "private",
+				NetworkMode:   "default",
+				CgroupnsMode:  "host",
+				RestartPolicy: container.RestartPolicy{Name: "always"},
+				LogConfig:     container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "10m", "max-file": "3"}},
+				Resources: container.Resources{
+					Devices: []container.DeviceMapping{{PathOnHost: "/dev/kvm", PathInContainer: "/dev/kvm", CgroupPermissions: "r"}},
+					Ulimits: []*container.Ulimit{{Name: "nofile", Soft: 1, Hard: 2}},
+				},
+			},
+		},
+		Config: &container.Config{
+			Image: "nova:26", Entrypoint: []string{"/init"}, Cmd: []string{"other"}, Env: []string{"PATH=/bin", "BOTH=same", "MORE=a=b"},
+			Labels: map[string]string{"by": "image"}, User: "root", WorkingDir: "/work", StopSignal: "SIGTERM",
+		},
+		Mounts: []container.MountPoint{
+			{Type: mount.TypeBind, Source: "/run", Destination: "/run", Mode: "rshared", RW: true, Propagation: "rshared"},
+			{Type: mount.TypeVolume, Name: "data", Source: "/var/lib/docker/volumes/data/_data", Destination: "/data", RW: true},
+			{Type: mount.TypeVolume, Name: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", Destination: "/declared", RW: true},
+			{Type: mount.TypeTmpfs, Destination: "/tmp", RW: true},
+		},
+	}
+}
+
+func TestContainerMadeByHandShowsAllThatDiffers(t *testing.T) {
+	want := containers.Spec{
+		Name: "nova-compute", Image: "nova:26", Command: []string{"other"}, User: "root",
+		Env: map[string]string{"MORE": "a=b"}, CgroupNS: "host", Restart: "always",
+		LogSize: 10 << 20, LogFiles: 3,
+		Devices: []string{"/dev/kvm:/dev/kvm:r"},
+		Ulimits: []containers.Ulimit{{Name: "nofile", Soft: 1, Hard: 2}},
+		Mounts: []containers.Mount{
+			{Type: "volume", Source: "data", Target: "/data"},
+			{Type: "bind", Source: "/run", Target: "/run", Propagation: "rshared"},
+			{Type: "tmpfs", Target: "/tmp"},
+		},
+	}
+	if got := fromDocker(byHand(), testImage); !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v, want\n%+v", got, want)
+	}
+}
+
+// What the engine adds by itself to a container of ours is not in its spec,
+// whether its image is still there or not.
+func TestWhatTheEngineAddsIsLeftOut(t *testing.T) {
+	full := containers.Spec{
+		Name: "c", Image: "sha256:12", Entrypoint: []string{"/init"}, WorkingDir: "/work", User: "nova", StopSignal: "SIGTERM",
+		Env: map[string]string{"BOTH": "same"}, Labels: map[string]string{"by": "image"},
+		CgroupNS: "host", LogSize: 1 << 20, Ulimits: []containers.Ulimit{{Name: "core"}},
+	}
+	for name, spec := range map[string]containers.Spec{"all said": full, "nothing said": {Name: "c", Image: "sha256:12"}} {
+		spec = spec.Canonical()
+		config, host := toDocker(spec, false)
+		// As Docker 20.10 does on create and start.
+		config.Env = append(config.Env, "PATH=/bin")
+		if config.Entrypoint == nil {
+			config.Entrypoint, config.Cmd = testImage.entrypoint, testImage.command
+			config.Env = append(config.Env, "BOTH=same")
+			config.User, config.WorkingDir, config.StopSignal = testImage.user, testImage.dir, testImage.signal
+			config.Labels["by"] = "image"
+			host.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "10m"}}
+		}
+		host.CgroupnsMode, host.IpcMode, host.NetworkMode = "host", "shareable", "default"
+		host.Ulimits = append(host.Ulimits, &container.Ulimit{Name: "nofile", Soft: 1, Hard: 1})
+		c := container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{Name: "/c", HostConfig: host}, Config: config}
+		for where, image := range map[string]*imageConfig{"image present": testImage, "image gone": nil} {
+			if got := fromDocker(c, image); !reflect.DeepEqual(got, spec) {
+				t.Errorf("%s, %s: got\n%+v, want\n%+v", name, where, got, spec)
+			}
+		}
+	}
+}
+
+func FuzzLabel(f *testing.F) {
+	f.Add(`["env A","label b"]`)
+	f.Add(``)
+	f.Add(`{"a":1}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		a := readAsked(map[string]string{askedLabel: text})
+		if again := readAsked(map[string]string{askedLabel: a.label()}); a != nil && !reflect.DeepEqual(a, again) {
+			t.Errorf("%v became %v", a, again)
+		}
+	})
+}

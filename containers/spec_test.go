@@ -1,0 +1,96 @@
+package containers
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const id = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func TestCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Spec)
+		want   string // in the error; empty: no error
+	}{
+		"smallest":           {func(s *Spec) {}, ""},
+		"by digest":          {func(s *Spec) { s.Image = "registry:5000/kolla/nova-compute@" + id }, ""},
+		"no name":            {func(s *Spec) { s.Name = "" }, "needs a name"},
+		"tag":                {func(s *Spec) { s.Image = "nova-compute:26.2.2" }, `"nova-compute:26.2.2"`},
+		"short id":           {func(s *Spec) { s.Image = "sha256:0123" }, "give its digest"},
+		"pid":                {func(s *Spec) { s.PID = "private" }, `pid is "private"`},
+		"ipc":                {func(s *Spec) { s.IPC = "shareable" }, "ipc"},
+		"cgroupns":           {func(s *Spec) { s.CgroupNS = "private" }, "cgroupns"},
+		"network":            {func(s *Spec) { s.Network = "bridge" }, "network"},
+		"restart":            {func(s *Spec) { s.Restart = "always" }, "restart"},
+		"log files alone":    {func(s *Spec) { s.LogFiles = 3 }, "set log_size"},
+		"negative log size":  {func(s *Spec) { s.LogSize = -1 }, "log_size"},
+		"env":                {func(s *Spec) { s.Env = map[string]string{"A=B": "c"} }, `env "A=B"`},
+		"device":             {func(s *Spec) { s.Devices = []string{"kvm"} }, `device "kvm"`},
+		"relative target":    {func(s *Spec) { s.Mounts = []Mount{{Type: Tmpfs, Target: "run"}} }, `target "run"`},
+		"root as target":     {func(s *Spec) { s.Mounts = []Mount{{Type: Tmpfs, Target: "/x/.."}} }, "below /"},
+		"same target":        {func(s *Spec) { s.Mounts = []Mount{{Type: Tmpfs, Target: "/a"}, {Type: Tmpfs, Target: "/a/"}} }, "two mounts"},
+		"relative source":    {func(s *Spec) { s.Mounts = []Mount{{Type: Bind, Source: "a", Target: "/a"}} }, "not an absolute path"},
+		"volume as path":     {func(s *Spec) { s.Mounts = []Mount{{Type: Volume, Source: "/a", Target: "/a"}} }, "not a volume's name"},
+		"volume, no name":    {func(s *Spec) { s.Mounts = []Mount{{Type: Volume, Target: "/a"}} }, "not a volume's name"},
+		"tmpfs with source":  {func(s *Spec) { s.Mounts = []Mount{{Type: Tmpfs, Source: "x", Target: "/a"}} }, "no source"},
+		"mount type":         {func(s *Spec) { s.Mounts = []Mount{{Type: "nfs", Target: "/a"}} }, `"nfs"`},
+		"propagation":        {func(s *Spec) { s.Mounts = []Mount{{Type: Bind, Source: "/a", Target: "/a", Propagation: "both"}} }, `"both"`},
+		"volume propagation": {func(s *Spec) { s.Mounts = []Mount{{Type: Volume, Source: "v", Target: "/a", Propagation: "rshared"}} }, "only a bind"},
+		"ulimit":             {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "files"}} }, `"files"`},
+		"ulimit twice":       {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "core"}, {Name: "core"}} }, "twice"},
+		"soft above hard":    {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "core", Soft: 2, Hard: 1}} }, "above"},
+		"soft unlimited":     {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "core", Soft: -1, Hard: 1}} }, "above"},
+		"hard unlimited":     {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "memlock", Soft: 1, Hard: -1}} }, ""},
+		"negative":           {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "core", Soft: -2, Hard: -2}} }, "-1 means unlimited"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := Spec{Name: "c", Image: id}
+			c.change(&spec)
+			err := spec.Check()
+			if c.want == "" && err != nil {
+				t.Fatal(err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	given := Spec{
+		Name: "c", Image: id,
+		Entrypoint: []string{}, Command: []string{"b", "a"},
+		Labels: map[string]string{}, Env: map[string]string{"A": "1"},
+		CapAdd: []string{"net_admin", "CAP_CHOWN", "NET_ADMIN"}, CapDrop: []string{},
+		Devices: []string{"/dev/vhost-net", "/dev//kvm"},
+		Mounts: []Mount{
+			{Type: Volume, Source: "v", Target: "/var/lib/nova/"},
+			{Type: Bind, Source: "/lib/modules/", Target: "/lib/modules", Propagation: "rprivate"},
+		},
+		Ulimits: []Ulimit{{Name: "nofile"}, {Name: "core"}},
+	}
+	want := Spec{
+		Name: "c", Image: id, Command: []string{"b", "a"}, Env: map[string]string{"A": "1"},
+		CapAdd:  []string{"CHOWN", "NET_ADMIN"},
+		Devices: []string{"/dev/kvm", "/dev/vhost-net"},
+		Mounts: []Mount{
+			{Type: Bind, Source: "/lib/modules", Target: "/lib/modules"},
+			{Type: Volume, Source: "v", Target: "/var/lib/nova"},
+		},
+		Ulimits: []Ulimit{{Name: "core"}, {Name: "nofile"}},
+		Restart: RestartNo,
+	}
+	got := given.Canonical()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v, want\n%+v", got, want)
+	}
+	if again := got.Canonical(); !reflect.DeepEqual(again, want) {
+		t.Errorf("not stable: %+v", again)
+	}
+	got.Mounts[0].Target, got.Env["A"], got.CapAdd[0] = "x", "x", "x"
+	if given.Mounts[1].Target != "/lib/modules" || given.Env["A"] != "1" || given.CapAdd[1] != "CAP_CHOWN" {
+		t.Error("the copy shares its lists with the original")
+	}
+}
