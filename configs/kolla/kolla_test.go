@@ -89,6 +89,7 @@ func TestParseRefuses(t *testing.T) {
 		"unknown key of file": `{"command": "x", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "0600", "exclude": []}]}`,
 		"mode as a number":    `{"command": "x", "permissions": [{"path": "/a", "owner": "root", "perm": 600}]}`,
 		"something after it":  `{"command": "x"} {}`,
+		"zero byte":           `{"command": "x\u0000"}`,
 		"no command":          `{}`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,8 +19,8 @@ func (c Config) Validate() error {
 	var v validator
 	if strings.TrimSpace(c.Command) == "" {
 		v.bad("command", "is empty; expected the program to run and its arguments")
-	} else if strings.ContainsAny(c.Command, "\n\r\x00") {
-		v.bad("command", "has several lines; expected one")
+	} else if strings.ContainsRune(c.Command, 0) {
+		v.bad("command", "has a zero byte in it, which no program can be started with")
 	}
 	for i, f := range c.ConfigFiles {
 		key := fmt.Sprintf("config_files[%d]", i)
