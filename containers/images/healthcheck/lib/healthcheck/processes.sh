@@ -19,6 +19,7 @@ processes() {
 	pids=
 	owners=
 	here=$(readlink /proc/self/ns/mnt)
+	# shellcheck disable=SC2013 # a list of names, each without blanks
 	for file in $(grep -aszl -e "$1" /proc/[0-9]*/cmdline); do
 		dir=${file%/cmdline}
 		pid=${dir#/proc/}

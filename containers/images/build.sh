@@ -1,0 +1,202 @@
+#!/bin/sh
+# Builds the node's images; see README.md beside this file and --help.
+set -eu
+
+usage() {
+	cat <<'USAGE'
+usage: build.sh [OPTION...] [IMAGE...]
+
+Builds the images of a compute node from Debian 12 packages and tags them
+[REGISTRY/]kolla/IMAGE:VERSION. Without names it builds all of them:
+
+  nova-libvirt  nova-compute  neutron-linuxbridge-agent
+  neutron-openvswitch-agent  openvswitch-db-server  openvswitch-vswitchd
+
+  --version V       tag and version label (default 26.2.2)
+  --registry ADDR   put ADDR/ before the names, such as registry:5000
+  --push            push each image when all are built
+  --base IMAGE      build on this image instead of a Debian made here
+  --refresh         make Debian and all layers anew, with today's packages
+  --verbose         show what the engine prints
+  --help            this text
+
+The engine is the one that `docker` talks to (DOCKER_HOST). The first run takes
+about five minutes and needs mmdebstrap and root, unless --base is given; a
+later one takes seconds: Debian is kept in build/ of the checkout, layers are
+kept by the engine.
+
+Debian itself comes from the mirror that this machine's apt uses for it, else
+from deb.debian.org; packages on top of it come from where the base image's apt
+gets them, which is deb.debian.org. A proxy set for apt or in http_proxy is used
+for both. No mirror and no proxy leaves a trace in an image.
+USAGE
+}
+
+die() {
+	echo "build.sh: $*" >&2
+	exit 1
+}
+
+say() {
+	echo "build.sh: $*"
+}
+
+suite=bookworm
+epoch=1686355200 # 2023-06-10, the day of bookworm's release: no file is newer
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+build=$here/../../build
+all="nova-libvirt nova-compute neutron-linuxbridge-agent neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd"
+
+# sources: prints where this machine gets Debian from, as lines for sources.list.
+sources() {
+	# shellcheck disable=SC2016 # apt-get's own words
+	found=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
+		'Created-By: Packages' 'Origin: Debian' 'Component: main' 2>/dev/null |
+		awk -v suite="$suite" '
+			$2 == suite || $2 == suite "-updates" || $2 == suite "-security" {
+				print "deb " $1, $2, $3
+			}' | sort -u) || found=
+	case $found in
+	*" $suite main"*) echo "$found" ;;
+	*) debian ;;
+	esac
+}
+
+debian() {
+	echo "deb http://deb.debian.org/debian $suite main"
+	echo "deb http://deb.debian.org/debian $suite-updates main"
+	echo "deb http://deb.debian.org/debian-security $suite-security main"
+}
+
+# make_debian FILE: makes a root file system that holds nothing of this machine:
+# neither its mirror nor its name, its name servers or the time of day.
+make_debian() {
+	command -v mmdebstrap >/dev/null || die "mmdebstrap is not installed: apt-get install mmdebstrap, or give --base"
+	work=$(mktemp -d)
+	debian >"$work/sources.list"
+	# shellcheck disable=SC2016 # $1 is the new root, for the shell of each hook
+	if ! sources | SOURCE_DATE_EPOCH=$epoch mmdebstrap --quiet --variant=minbase --format=tar \
+		--dpkgopt="$here/base/rootfs/etc/dpkg/dpkg.cfg.d/trim" \
+		--customize-hook='rm -rf "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/*' \
+		--customize-hook="upload '$work/sources.list' /etc/apt/sources.list" \
+		--customize-hook='rm -rf "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/etc/machine-id "$1"/var/cache/ldconfig/aux-cache "$1"/var/log/apt "$1"/var/log/*.log' \
+		"$suite" "$1.part" -; then
+		rm -rf "$work" "$1.part"
+		die "no Debian could be made: is the mirror above reachable?"
+	fi
+	rm -rf "$work"
+	mv "$1.part" "$1"
+}
+
+# import_debian TAG: gives the engine the Debian kept in build/, unless it has
+# that very one: a new import would make all layers above it anew.
+import_debian() {
+	tar=$build/base-$suite-$(dpkg --print-architecture).tar
+	mkdir -p "$build"
+	if [ -n "$refresh" ] || [ ! -e "$tar" ]; then
+		say "making Debian $suite (about 30 seconds)"
+		make_debian "$tar"
+	fi
+	sum=$(sha256sum "$tar" | cut -d' ' -f1)
+	have=$(docker image inspect --format '{{index .Config.Labels "kollet.debian.sha256"}}' "$1" 2>/dev/null) || have=
+	[ "$have" != "$sum" ] || return 0
+	say "importing $tar"
+	docker import --change "LABEL kollet.debian.sha256=$sum" --change 'CMD ["/bin/sh"]' "$tar" "$1" >/dev/null
+}
+
+# layer TAG BASE DIRECTORY [OPTION...]: builds one Dockerfile. The proxy needs no
+# ARG in it: the engine knows these names and keeps them out of the history. The
+# classic builder is in every engine; Debian's has no other.
+layer() {
+	tag=$1
+	from=$2
+	directory=$3
+	shift 3
+	log=$build/image-$directory.log
+	mkdir -p "$build"
+	started=$(date +%s)
+	set -- "$@" --network host --file "$here/$directory/Dockerfile" --tag "$tag" --build-arg "BASE=$from"
+	[ -z "$proxy" ] || set -- "$@" --build-arg "http_proxy=$proxy"
+	[ -z "$refresh" ] || set -- "$@" --no-cache
+	if [ -n "$verbose" ]; then
+		DOCKER_BUILDKIT=0 docker build "$@" "$here" || die "$tag could not be built"
+	elif ! DOCKER_BUILDKIT=0 docker build "$@" "$here" >"$log" 2>&1; then
+		tail -n 20 "$log" >&2
+		die "$tag could not be built; all that was printed is in $log"
+	fi
+	size=$(docker image inspect --format '{{.Size}}' "$tag")
+	say "$tag: $((size / 1000000)) MB, $(($(date +%s) - started)) s"
+}
+
+# image NAME: builds an image and, once in a run, the one that it stands on.
+image() {
+	tag=${registry}kolla/$1:$version
+	case $1 in
+	nova-libvirt) layer "$tag" kolla/base:latest "$1" --build-arg "VERSION=$version" ;;
+	openvswitch-*) layer "$tag" kolla/base:latest openvswitch --target "$1" --build-arg "VERSION=$version" ;;
+	*)
+		if [ -z "$openstack" ]; then
+			openstack=built
+			layer kolla/openstack-base:latest kolla/base:latest openstack-base
+		fi
+		layer "${registry}kolla/$1:$version" kolla/openstack-base:latest "$1" --build-arg "VERSION=$version"
+		;;
+	esac
+}
+
+version=26.2.2
+registry=
+push=
+base=
+refresh=
+verbose=
+images=
+openstack=
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--version | --registry | --base)
+		[ $# -ge 2 ] || die "$1 needs a value; see --help"
+		case $1 in
+		--version) version=$2 ;;
+		--registry) registry=${2%/}/ ;;
+		--base) base=$2 ;;
+		esac
+		shift
+		;;
+	--push) push=yes ;;
+	--refresh) refresh=yes ;;
+	--verbose) verbose=yes ;;
+	--help | -h)
+		usage
+		exit
+		;;
+	-*) die "no such option: $1; see --help" ;;
+	*)
+		case " $all " in *" $1 "*) ;; *) die "no such image: $1; there are: $all" ;; esac
+		images="$images $1"
+		;;
+	esac
+	shift
+done
+[ -n "$images" ] || images=$all
+
+docker version >/dev/null 2>&1 || die "no engine answers at ${DOCKER_HOST:-the default socket}: start it, or set DOCKER_HOST"
+proxy=${http_proxy:-$(apt-config dump --format '%v%n' Acquire::http::Proxy 2>/dev/null | head -n 1)}
+[ "$proxy" != DIRECT ] || proxy=
+[ -z "$proxy" ] || export http_proxy="$proxy"
+
+if [ -z "$base" ]; then
+	base=kolla/debian:$suite
+	import_debian "$base"
+fi
+say "building; where no layer is kept yet, packages take up to two minutes an image"
+layer kolla/base:latest "$base" base
+for name in $images; do
+	image "$name"
+done
+[ -n "$push" ] || exit 0
+for name in $images; do
+	say "pushing ${registry}kolla/$name:$version"
+	docker push --quiet "${registry}kolla/$name:$version"
+done
