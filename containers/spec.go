@@ -16,13 +16,16 @@ var pinned = regexp.MustCompile(`^([^@]+@)?sha256:[0-9a-f]{64}$`)
 var Limits = []string{"as", "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile",
 	"nproc", "rss", "rtprio", "rttime", "sigpending", "stack"}
 
+// containerName is what Docker and containerd both take for a name.
+var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]+$`)
+
 var propagations = []string{"", "rprivate", "private", "rslave", "slave", "rshared", "shared"}
 
 // Check finds what no engine could honour, before one is asked: it returns the
 // first problem, naming the field.
 func (s Spec) Check() error {
-	if s.Name == "" {
-		return fmt.Errorf("a container needs a name")
+	if !containerName.MatchString(s.Name) {
+		return fmt.Errorf("name %q: expected two or more letters, digits and _ . -, the first no sign", s.Name)
 	}
 	if !pinned.MatchString(s.Image) {
 		return fmt.Errorf("image %q can change its meaning: give its digest (name@sha256:…) or id (sha256:…)", s.Image)
@@ -35,7 +38,7 @@ func (s Spec) Check() error {
 		{"ipc", s.IPC, []string{"", "host"}},
 		{"cgroupns", s.CgroupNS, []string{"", "host"}},
 		{"network", s.Network, []string{"", "host", "none"}},
-		{"restart", string(s.Restart), []string{"", string(RestartNo), string(RestartUnlessStopped)}},
+		{"restart", string(s.Restart), []string{"", string(RestartNo), string(RestartUnlessStopped), string(RestartAlways)}},
 	}
 	for _, m := range modes {
 		if !slices.Contains(m.allowed, m.value) {

@@ -15,7 +15,9 @@ func TestCheck(t *testing.T) {
 	}{
 		"smallest":           {func(s *Spec) {}, ""},
 		"by digest":          {func(s *Spec) { s.Image = "registry:5000/kolla/nova-compute@" + id }, ""},
-		"no name":            {func(s *Spec) { s.Name = "" }, "needs a name"},
+		"no name":            {func(s *Spec) { s.Name = "" }, `name ""`},
+		"short name":         {func(s *Spec) { s.Name = "c" }, `name "c"`},
+		"name as a path":     {func(s *Spec) { s.Name = "../c" }, `name "../c"`},
 		"tag":                {func(s *Spec) { s.Image = "nova-compute:26.2.2" }, `"nova-compute:26.2.2"`},
 		"short id":           {func(s *Spec) { s.Image = "sha256:0123" }, "give its digest"},
 		"pid":                {func(s *Spec) { s.PID = "private" }, `pid is "private"`},
@@ -45,7 +47,7 @@ func TestCheck(t *testing.T) {
 		"negative":           {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "core", Soft: -2, Hard: -2}} }, "-1 means unlimited"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := Spec{Name: "c", Image: id}
+			spec := Spec{Name: "nova", Image: id}
 			c.change(&spec)
 			err := spec.Check()
 			if c.want == "" && err != nil {
