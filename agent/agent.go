@@ -15,7 +15,6 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/nodefile"
-	"github.com/kollet/kollet/configs"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -73,7 +72,7 @@ func (a *Agent) finder() guest.Finder {
 func (a *Agent) guests() ([]guest.Guest, error) { return a.finder().Find() }
 
 // EngineName says which engine the node uses: that of the generation that runs,
-// else the node file's.
+// else the node file's, which may be none that there is.
 func (a *Agent) EngineName() (string, error) {
 	current, err := a.store().Current()
 	if err != nil {
@@ -82,11 +81,7 @@ func (a *Agent) EngineName() (string, error) {
 	if current.Engine != "" {
 		return current.Engine, nil
 	}
-	node, err := nodefile.Load(a.nodeFile(), configs.Profile, nodefile.Change{})
-	if err != nil {
-		return "", BadInput{err}
-	}
-	return node.Engine, nil
+	return nodefile.Engine(a.nodeFile()), nil
 }
 
 // Event is progress of a command, for people to see.

@@ -78,7 +78,7 @@ func (a *Agent) Plan(ctx context.Context, opts Options) (Plan, error) {
 // plan compares a target with the generation that runs and with what is really
 // there.
 func (a *Agent) plan(ctx context.Context, t *target, current generation.Generation) (Plan, error) {
-	p := Plan{From: current.Number, Reason: t.reason}
+	p := Plan{From: current.Number, Reason: t.reason, Changes: []Change{}}
 	if current.Number > 0 && current.Engine != t.engine {
 		return p, BadInput{fmt.Errorf("engine: this node runs on %s, the node file says %s; stop the node's services with `kollet remove` before changing engines", current.Engine, t.engine)}
 	}

@@ -136,7 +136,7 @@ func (a *Agent) GC(ctx context.Context) (Garbage, error) {
 }
 
 func (a *Agent) collect(ctx context.Context, current generation.Generation) (Garbage, error) {
-	var gone Garbage
+	gone := Garbage{Generations: []int{}, Containers: []string{}, Images: []string{}, Pinned: []string{}}
 	pins, err := a.pins()
 	if err != nil {
 		return gone, err

@@ -251,3 +251,16 @@ func Keep(path string) (int, error) {
 	}
 	return node.Keep, nil
 }
+
+// Engine reads from a node file which engine it names, whatever else may be
+// wrong with it or still missing, such as a tag that the command line gives.
+// Load reports that. Where none can be read it is the default.
+func Engine(path string) string {
+	node := defaults()
+	if data, err := os.ReadFile(path); err == nil {
+		_ = yaml.Unmarshal(data, &struct {
+			Engine *string `yaml:"engine"`
+		}{&node.Engine})
+	}
+	return node.Engine
+}
