@@ -288,7 +288,7 @@ func (t *transaction) startAgain(ctx context.Context, id string, m member) error
 	if err != nil {
 		return err
 	}
-	restart := containers.RestartUnlessStopped
+	restart := containers.RestartAlways
 	if m.old.Name != "" {
 		restart = m.old.Spec.Restart
 	}

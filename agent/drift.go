@@ -49,14 +49,14 @@ func (a *Agent) Verify(ctx context.Context) (Verification, error) {
 var errNothingRuns = errors.New("this node has no generation yet; run `kollet bootstrap`")
 
 func (a *Agent) drift(ctx context.Context, g generation.Generation) ([]Drift, error) {
+	drift := []Drift{}
 	if g.Number == 0 {
-		return nil, nil
+		return drift, nil
 	}
 	all, err := a.Engine.List(ctx, a.labels("", 0))
 	if err != nil {
 		return nil, err
 	}
-	var drift []Drift
 	for _, s := range g.Services {
 		d := drifter{agent: a, service: s}
 		at := slices.IndexFunc(all, func(c containers.Container) bool {

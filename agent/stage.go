@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -144,11 +145,13 @@ const descriptionName = "config.json"
 // describe tells kollet-start, and the start script of Kolla's images, what to
 // apply.
 func describe(s generation.Service) ([]byte, error) {
-	command, err := kolla.Command(s.Argv)
-	if err != nil {
-		return nil, err
+	c := kolla.Config{Command: strings.Join(s.Argv, " ")}
+	if len(s.Command) > 0 {
+		var err error
+		if c.Command, err = kolla.Command(s.Command); err != nil {
+			return nil, err
+		}
 	}
-	c := kolla.Config{Command: command}
 	for _, f := range s.Files {
 		c.ConfigFiles = append(c.ConfigFiles, kolla.ConfigFile{Source: gate.Config + "/" + f.Name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm})
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -64,7 +65,7 @@ func (a *Agent) read(opts Options, reason string) (*target, error) {
 		return nil, BadInput{err}
 	}
 	for _, name := range node.Order() {
-		b := builder{agent: a, node: node, renderer: renderer, problems: &problems, name: name, from: node.Services[name]}
+		b := builder{agent: a, node: node, renderer: renderer, problems: &problems, secrets: t.secrets, name: name, from: node.Services[name]}
 		service, files := b.build()
 		t.services = append(t.services, service)
 		t.files[name] = files
@@ -131,6 +132,7 @@ type builder struct {
 	node     *nodefile.Node
 	renderer *configs.Renderer
 	problems *nodefile.Problems
+	secrets  map[string]string
 	name     string
 	from     nodefile.Service
 }
@@ -148,14 +150,38 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 			Mounts: b.mounts(), StopSignal: f.StopSignal, Restart: containers.Restart(f.Restart), LogFiles: f.LogFiles,
 		},
 	}
-	s.Spec.LogSize, _ = units.RAMInBytes(f.LogSize) // the node file's check has been over it
+	if f.LogSize != "" {
+		s.Spec.LogSize, _ = units.RAMInBytes(f.LogSize) // the node file's check has been over it
+	}
 	for _, u := range f.Ulimits {
 		s.Spec.Ulimits = append(s.Spec.Ulimits, containers.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
 	}
 	s.Spec = s.Spec.Canonical()
+	b.keepSecretsOut(s)
 	files := b.render(&s)
 	return s, files
 }
+
+// keepSecretsOut refuses a secret's value in anything but a rendered file: the
+// engine shows all of it to whoever asks, and so does the process list.
+func (b *builder) keepSecretsOut(s generation.Service) {
+	data, err := json.Marshal(s)
+	if err != nil {
+		b.problems.Add(err)
+		return
+	}
+	for name, value := range b.secrets {
+		quoted, _ := json.Marshal(value) // a string
+		if len(value) >= shortSecret && bytes.Contains(data, bytes.Trim(quoted, `"`)) {
+			key := "services." + b.name
+			b.problems.Addf(b.node.Place(key), key, "the value of secret %s stands in it; secrets may be used in config files alone", name)
+		}
+	}
+}
+
+// shortSecret is the length below which a value is not looked for in other
+// texts: too much would be taken for it.
+const shortSecret = 4
 
 // mode translates the node file's word for a container's own namespace.
 func mode(word string) string {
@@ -257,6 +283,10 @@ func (b *builder) render(s *generation.Service) []generation.Rendered {
 	return files
 }
 
+// kollaStart is the command of Kolla's images: it runs what config.json calls the
+// command, after the image's own preparation (kolla: docker/base/start.sh).
+const kollaStart = "kolla_start"
+
 // bind fills in what only a service's image can say: the program, and who runs it.
 func bind(s *generation.Service, image containers.Image) {
 	s.Image = generation.Image{ID: image.ID, Digest: image.Digest}
@@ -267,7 +297,10 @@ func bind(s *generation.Service, image containers.Image) {
 			command = image.Command
 		}
 	}
-	s.Argv = slices.Concat(entrypoint, command)
+	s.Argv, s.Command = slices.Concat(entrypoint, command), nil
+	if len(s.Spec.Entrypoint) == 0 && slices.Equal(image.Command, []string{kollaStart}) {
+		s.Argv, s.Command = slices.Concat(image.Entrypoint, image.Command), s.Spec.Command
+	}
 	s.User = cmp.Or(s.Spec.User, image.User)
 	s.StopSignal = cmp.Or(s.Spec.StopSignal, image.StopSignal, "SIGTERM")
 }
@@ -313,7 +346,7 @@ func (t *target) redact(err error) error {
 
 func redactText(secrets map[string]string, text string) string {
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
-		if value := secrets[name]; len(value) >= 4 {
+		if value := secrets[name]; len(value) >= shortSecret {
 			text = strings.ReplaceAll(text, value, "<secret "+name+">")
 		}
 	}

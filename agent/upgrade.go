@@ -158,6 +158,9 @@ func (t *transaction) run(ctx context.Context) error {
 	if err == nil {
 		err = t.commit()
 	}
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("interrupted in %s", t.begun[len(t.begun)-1].name)
+	}
 	if err != nil {
 		return t.rollBack(ctx, err)
 	}
@@ -176,7 +179,7 @@ func (t *transaction) doAll(ctx context.Context, steps []step) error {
 // do does one step between its two records in the journal.
 func (t *transaction) do(ctx context.Context, s step) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("interrupted before %s", s.name)
+		return err
 	}
 	started := t.Now()
 	t.report(Event{Kind: StepBegins, Step: s.name})
@@ -221,18 +224,18 @@ func (t *transaction) rollBack(ctx context.Context, because error) error {
 	touched := t.touched()
 	outcome, done := journal.Discarded, "nothing was touched"
 	if touched {
-		t.note("", "rolling back: %v", because)
+		t.note("", "rolling back")
 		outcome, done = journal.RolledBack, fmt.Sprintf("the node is back on generation %d", t.from.Number)
 	}
 	if err := t.back(ctx); err != nil {
-		return NeedsOperator{fmt.Errorf("%w; and then rolling back failed: %w; run `kollet recover` once the cause is mended", because, err)}
+		return NeedsOperator{fmt.Errorf("%w\nand then rolling back failed: %w\nmend the cause, then run `kollet recover`", because, err)}
 	}
 	if touched {
 		if err := t.healthyAgain(ctx); err != nil {
-			return NeedsOperator{errors.Join(fmt.Errorf("%w; %s, but it is not healthy: %w", because, done, err), t.end(journal.Stuck, nil))}
+			return NeedsOperator{errors.Join(fmt.Errorf("%s, but it is not healthy: %w\nwhy it was rolled back: %w", done, err, because), t.end(journal.Stuck, nil))}
 		}
 	}
-	return errors.Join(fmt.Errorf("%w; %s", because, done), t.end(outcome, nil))
+	return errors.Join(fmt.Errorf("%s: %w", done, because), t.end(outcome, nil))
 }
 
 // back undoes the steps that were begun, last first.

@@ -51,7 +51,8 @@ type Engine interface {
 	// Stop sends the stop signal, waits for grace (rounded up to whole seconds
 	// where the engine counts so), kills, and returns when the container has
 	// ended and the engine has cleaned up. The engine does not restart what was
-	// stopped so, not even when it is restarted itself. It is no error if the
+	// stopped so; unless its policy is RestartAlways, not even when it is
+	// restarted itself. It is no error if the
 	// container does not run.
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	// Settle gives a container its name and restart policy, running or not.
@@ -117,6 +118,10 @@ type Restart string
 const (
 	RestartNo            Restart = "no"
 	RestartUnlessStopped Restart = "unless-stopped" // unless Stop ended it
+	// RestartAlways also starts, when the engine itself starts, what Stop
+	// ended. Docker 20.10 takes a container that its own crash ended for one
+	// that was stopped by hand, so that only this brings it back.
+	RestartAlways Restart = "always"
 )
 
 // Spec is all that a container is made from.

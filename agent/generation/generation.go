@@ -29,12 +29,13 @@ type Service struct {
 	Ref   string `json:"ref"`   // image as the node file names it
 	Image Image  `json:"image"` // what that meant when the generation was made
 
-	Spec  containers.Spec `json:"spec"`            // less what depends on the generation's number
-	User  string          `json:"user,omitempty"`  // that the service runs as, when not the image's
-	Argv  []string        `json:"argv"`            // the program, with its arguments
-	Warm  []string        `json:"warm,omitempty"`  // run once while staged
-	Files []File          `json:"files,omitempty"` // rendered, in the order they are applied
-	Modes []nodefile.Path `json:"modes,omitempty"` // owner and mode of other paths
+	Spec    containers.Spec `json:"spec"`              // less what depends on the generation's number
+	User    string          `json:"user,omitempty"`    // that the service runs as, when not the image's
+	Argv    []string        `json:"argv"`              // the program, with its arguments
+	Command []string        `json:"command,omitempty"` // for the start script of Kolla's images, which is Argv then
+	Warm    []string        `json:"warm,omitempty"`    // run once while staged
+	Files   []File          `json:"files,omitempty"`   // rendered, in the order they are applied
+	Modes   []nodefile.Path `json:"modes,omitempty"`   // owner and mode of other paths
 
 	StopSignal string           `json:"stop_signal"`
 	StopGrace  time.Duration    `json:"stop_grace"`
@@ -75,7 +76,7 @@ type File struct {
 // a service whose fingerprint did not change keeps its container. How health is
 // probed or in which order services start is no part of it.
 func (s Service) Fingerprint() string {
-	data, err := json.Marshal([]any{s.Image.ID, s.Spec, s.User, s.Argv, s.Warm, s.Files, s.Modes})
+	data, err := json.Marshal([]any{s.Image.ID, s.Spec, s.User, s.Argv, s.Command, s.Warm, s.Files, s.Modes})
 	if err != nil {
 		panic(err) // plain data
 	}

@@ -63,7 +63,7 @@ type Service struct {
 
 	StopSignal string        `yaml:"stop_signal" doc:"default: the image's, else SIGTERM"`
 	StopGrace  time.Duration `yaml:"stop_grace" doc:"how long it may take to stop before it is killed"`
-	Restart    string        `yaml:"restart" doc:"unless-stopped (default) or no"`
+	Restart    string        `yaml:"restart" doc:"always (default), unless-stopped (not when it was stopped by hand) or no"`
 	LogSize    string        `yaml:"log_size" doc:"size at which a log file is rotated, such as 10MiB"`
 	LogFiles   int           `yaml:"log_files" doc:"how many rotated log files are kept"`
 

@@ -42,7 +42,7 @@ func (n *Node) complete() {
 		setDefault(&s.IPC, "private")
 		setDefault(&s.CgroupNS, "private")
 		setDefault(&s.Network, "host")
-		setDefault(&s.Restart, "unless-stopped")
+		setDefault(&s.Restart, "always")
 		setDefault(&s.StopGrace, 60*time.Second)
 		for i := range s.Health {
 			setDefault(&s.Health[i].Every, time.Second)
@@ -116,7 +116,7 @@ func (n *Node) validateService(name string, s Service, problems *Problems) {
 		{"ipc", s.IPC, []string{"host", "private"}},
 		{"cgroupns", s.CgroupNS, []string{"host", "private"}},
 		{"network", s.Network, []string{"host", "none", "private"}},
-		{"restart", s.Restart, []string{"unless-stopped", "no"}},
+		{"restart", s.Restart, []string{"always", "unless-stopped", "no"}},
 	} {
 		if !slices.Contains(mode.allowed, mode.value) {
 			bad(mode.field, "expected one of %s, got %q", strings.Join(mode.allowed, ", "), mode.value)

@@ -112,7 +112,7 @@ func bootstrapOnce(t *testing.T, p *protocol) {
 	for _, name := range []string{"alpha", "beta"} {
 		c, err := n.engine.Inspect(context.Background(), name)
 		check(t, err)
-		if c.Spec.Restart != containers.RestartUnlessStopped {
+		if c.Spec.Restart != containers.RestartAlways {
 			t.Fatalf("%s has restart policy %s", name, c.Spec.Restart)
 		}
 	}
@@ -203,7 +203,7 @@ func addAndRemove(t *testing.T, p *protocol) {
 	same(t, alpha, n.service("alpha"))
 	answer(t, "127.0.0.1:7003")
 	p.configure(n, "v1", "one", "")
-	contains(t, n.must(0, "plan").stdout, "gamma", "remove")
+	contains(t, n.must(3, "plan", "--exit-code").stdout, "gamma", "remove")
 	n.must(0, "upgrade")
 	if s := n.healthy(3); len(s.Services) != 2 {
 		t.Fatalf("gamma is still there: %+v", s)
@@ -288,9 +288,9 @@ func failingService(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.must(0, "bootstrap")
 	alpha, beta := n.service("alpha"), n.service("beta")
-	p.replaceCommand(n, "two", `command: [fail, "the disk of s3cr3t-t0ken is gone"]`)
+	p.replaceCommand(n, "two", `command: [fail, "the disk is gone", /etc/alpha.conf]`)
 	o := n.must(1, "upgrade")
-	contains(t, o.stderr, "alpha", "exit status 3", "the disk of", "is gone", "back on generation 1")
+	contains(t, o.stderr, "alpha", "exit status 3", "the disk is gone", "token = <secret token>", "back on generation 1")
 	if strings.Contains(o.all(), "s3cr3t") {
 		t.Fatalf("a secret is shown:\n%s", o.all())
 	}
@@ -527,7 +527,8 @@ func engineRestart(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.must(0, "bootstrap")
 	p.engine.Kill()
-	contains(t, n.must(1, "upgrade").stderr, "docker.sock")
+	defer p.engine.Start()
+	contains(t, n.must(1, "upgrade").stderr, p.engine.Socket)
 	p.engine.Start()
 	for range 100 {
 		if n.status().Healthy {

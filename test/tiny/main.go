@@ -3,7 +3,7 @@
 // make images of it.
 //
 //	tiny serve ADDRESS [FILE]   answers with its process id and FILE's first line
-//	tiny fail TEXT              prints TEXT and ends with status 3
+//	tiny fail TEXT [FILE]       prints TEXT and FILE, and ends with status 3
 //	tiny sulk ADDRESS           runs, but answers nobody
 //	tiny leave ADDRESS DELAY    answers, and ends with status 4 after DELAY
 //	tiny ask ADDRESS            prints the answer: a probe
@@ -32,9 +32,14 @@ func main() {
 		<-end
 	case "fail":
 		fmt.Println(args[1])
+		if args[2] != "" {
+			text, err := os.ReadFile(args[2])
+			check(err)
+			fmt.Print(string(text))
+		}
 		os.Exit(3)
 	case "sulk":
-		select {}
+		time.Sleep(time.Hour)
 	case "leave":
 		delay, err := time.ParseDuration(args[2])
 		check(err)
@@ -46,7 +51,7 @@ func main() {
 		ask(args[1])
 	case "stay":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
-		select {}
+		time.Sleep(time.Hour)
 	default:
 		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, ask or stay")
 		os.Exit(2)
