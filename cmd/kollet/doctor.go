@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/cmd/kollet/view"
+)
+
+func (a *app) doctor() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what makes upgrades fail",
+		Long: `Doctor checks the engine, cgroups, kernel modules, disk space, clock, cloud-init,
+the host's own libvirtd and the node file, and tells how to mend what it finds. A
+problem would make an upgrade fail or harm guests; a warning is worth mending.
+It changes nothing.` + exits(map[int]string{
+			exitDone:   "no problem was found; there may be warnings",
+			exitFailed: "there are problems",
+		}, exitDone, exitFailed, exitInput),
+		Example: `  kollet doctor`,
+		Args:    cobra.NoArgs,
+		RunE: a.asking(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
+			checks := node.Doctor(ctx)
+			if slices.ContainsFunc(checks, func(c agent.Check) bool { return c.Level == agent.Bad }) {
+				return view.Checks(checks), answer(exitFailed)
+			}
+			return view.Checks(checks), nil
+		}),
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/cmd/kollet/view"
+	"github.com/kollet/kollet/containers"
+)
+
+func (a *app) exec() *cobra.Command {
+	var run containers.Exec
+	var env []string
+	var input bool
+	cmd := &cobra.Command{
+		Use:   "exec SERVICE -- COMMAND [ARG…]",
+		Short: "Run a command in a service's container",
+		Long: `Exec runs a command in the service's container, as the service's user unless
+another is given. On a terminal the command gets that terminal; elsewhere it has
+no standard input unless --stdin is given. --output does not count.
+
+What the command does to files in the container is lost with the container, and
+shows as drift in ` + "`kollet verify`" + ` if kollet had put them there.
+
+Exit status: that of the command. When it could not be run:
+` + strings.TrimPrefix(exits(map[int]string{exitFailed: "failed"}, exitFailed, exitInput), "\n\nExit status:\n"),
+		Example: `  kollet exec nova-libvirt -- virsh list --all
+  kollet exec --user root nova-compute -- bash`,
+		Args: commandArg,
+		RunE: a.asking(func(ctx context.Context, node *agent.Agent, args []string) (view.View, error) {
+			run.Argv, run.Stdout, run.Stderr = commandOf(args), a.out, a.err
+			run.Env = map[string]string{}
+			for _, e := range env {
+				key, value, _ := strings.Cut(e, "=")
+				run.Env[key] = value
+			}
+			if input {
+				run.Stdin = a.in
+			}
+			restore, err := attach(ctx, &run, a.in, a.out)
+			if err != nil {
+				return nil, err
+			}
+			defer restore()
+			status, err := node.Exec(ctx, args[0], run)
+			if err != nil || status == 0 {
+				return nil, err
+			}
+			return nil, answer(status)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVarP(&run.User, "user", "u", "", "run as `USER` (default: the service's)")
+	f.StringArrayVarP(&env, "env", "e", nil, "set `KEY=VALUE` in the command's environment; may be repeated")
+	f.BoolVarP(&input, "stdin", "i", false, "pass standard input on")
+	f.SetInterspersed(false) // what follows SERVICE is the command's
+	return cmd
+}
+
+// commandArg accepts SERVICE COMMAND ARG… with or without the dashes between.
+func commandArg(_ *cobra.Command, args []string) error {
+	if len(args) < 1 || len(commandOf(args)) == 0 {
+		return errors.New("expected SERVICE -- COMMAND, such as: kollet exec nova-libvirt -- virsh list")
+	}
+	return nil
+}
+
+func commandOf(args []string) []string {
+	if len(args) > 1 && args[1] == "--" {
+		return args[2:]
+	}
+	return args[1:]
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/cmd/kollet/view"
+)
+
+// Exit statuses.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitInput    = 2
+	exitChanges  = 3
+	exitOperator = 4
+	exitLocked   = 5
+)
+
+// exitMeanings is what each status says, in help and in the manual.
+var exitMeanings = []string{
+	exitDone:     "done, or nothing to do",
+	exitFailed:   "failed; the node is as it was before",
+	exitInput:    "bad input; nothing was touched",
+	exitChanges:  "the plan has changes (with --exit-code)",
+	exitOperator: "the node needs an operator: it is neither wholly on the new generation nor healthy on the old one",
+	exitLocked:   "another kollet is at work on this node",
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+func (e usageError) Error() string { return e.error.Error() + "; see `kollet help`" }
+func (e usageError) Unwrap() error { return e.error }
+
+// answer is an exit status that tells what was found: the result has been shown
+// and nothing went wrong.
+type answer int
+
+func (a answer) Error() string { return fmt.Sprintf("exit status %d", int(a)) }
+
+// failure is an error of a command that also has a result.
+type failure struct {
+	error
+	result view.View
+}
+
+func (f failure) Unwrap() error { return f.error }
+
+func exitStatus(err error) int {
+	var found answer
+	var usage usageError
+	var input agent.BadInput
+	var operator agent.NeedsOperator
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &found):
+		return int(found)
+	case errors.As(err, &operator):
+		return exitOperator
+	case errors.As(err, &usage), errors.As(err, &input):
+		return exitInput
+	case errors.Is(err, agent.ErrLocked):
+		return exitLocked
+	}
+	return exitFailed
+}
+
+// end shows an error, if there is one to show, and returns the exit status.
+func (a *app) end(err error) int {
+	status := exitStatus(err)
+	var found answer
+	if err == nil || errors.As(err, &found) {
+		return status
+	}
+	var failed failure
+	errors.As(err, &failed)
+	a.print().Fail(err, status, failed.result)
+	return status
+}
+
+// exits lists the statuses of a command for its help. own gives other words for
+// some of them.
+func exits(own map[int]string, statuses ...int) string {
+	var b strings.Builder
+	b.WriteString("\n\nExit status:\n")
+	for _, s := range statuses {
+		meaning := exitMeanings[s]
+		if text, ok := own[s]; ok {
+			meaning = text
+		}
+		fmt.Fprintf(&b, "\n    %d  %s", s, meaning)
+	}
+	return b.String()
+}

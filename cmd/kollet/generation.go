@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+// generationArg accepts the number of a generation, or nothing.
+func generationArg(cmd *cobra.Command, args []string) error {
+	if err := cobra.MaximumNArgs(1)(cmd, args); err != nil || len(args) == 0 {
+		return err
+	}
+	if n, err := strconv.Atoi(args[0]); err != nil || n < 1 {
+		return fmt.Errorf("expected the number of a generation, got %q; `kollet history` lists them", args[0])
+	}
+	return nil
+}
+
+// generationOf is the number that generationArg accepted; 0 if there is none.
+func generationOf(args []string) int {
+	if len(args) == 0 {
+		return 0
+	}
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		panic(err) // generationArg has been over it
+	}
+	return n
+}
+
+// generations completes the numbers of generations.
+func (a *app) generations(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	node, err := a.node(cmd)
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	history, err := node.History()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var numbers []string
+	for _, e := range history {
+		if e.Kept && !e.Current {
+			numbers = append(numbers, cobra.CompletionWithDesc(strconv.Itoa(e.Generation), e.Reason))
+		}
+	}
+	return numbers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}

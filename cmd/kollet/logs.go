@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/cmd/kollet/view"
+	"github.com/kollet/kollet/containers"
+)
+
+func (a *app) logs() *cobra.Command {
+	var opts containers.LogOptions
+	var since time.Duration
+	cmd := &cobra.Command{
+		Use:   "logs SERVICE",
+		Short: "Show what a service printed",
+		Long: `Logs copies what the service's container printed, to standard output and error
+both, to standard output. --output does not count. It changes nothing.` + exits(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
+		Example: `  kollet logs --tail 20 --follow nova-compute
+  kollet logs --since 10m nova-libvirt`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.asking(func(ctx context.Context, node *agent.Agent, args []string) (view.View, error) {
+			if since > 0 {
+				opts.Since = a.now().Add(-since)
+			}
+			return nil, node.Logs(ctx, args[0], opts, a.out)
+		}),
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&opts.Follow, "follow", "f", false, "go on until the service ends")
+	f.IntVarP(&opts.Tail, "tail", "n", 0, "only the last `N` lines (default all)")
+	f.DurationVar(&since, "since", 0, "only what is younger than `AGE`, such as 10m (default all)")
+	f.BoolVarP(&opts.Timestamps, "timestamps", "t", false, "put its time before each line")
+	return cmd
+}

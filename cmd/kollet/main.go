@@ -1,0 +1,52 @@
+// Kollet is the node agent of containerised OpenStack compute nodes. This is its
+// command line: a file a command, each with its flags, one call into the agent
+// and one view of the result.
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/kollet/kollet/cmd/kollet/view"
+	"github.com/kollet/kollet/containers"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], &app{
+		in:     os.Stdin,
+		out:    os.Stdout,
+		err:    os.Stderr,
+		getenv: os.Getenv,
+		now:    time.Now,
+		open:   openEngine,
+	}))
+}
+
+// app is one run of kollet.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+	now      func() time.Time
+	open     func(engine, address string) (containers.Engine, error)
+
+	flags   globals
+	started bool // the command line was understood and its command began
+	printer view.Printer
+}
+
+// run executes one command line and returns the exit status.
+func run(args []string, a *app) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.Execute()
+	if err != nil && !a.started {
+		a.flags.output = formatOf(args) // cobra may not have come to it
+		err = usageError{err}
+	}
+	return a.end(err)
+}

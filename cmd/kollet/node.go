@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/cmd/kollet/view"
+	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/docker"
+)
+
+// globals are the flags that every command takes.
+type globals struct {
+	output               view.Format
+	root, nodeFile, host string
+	engine               string
+	quiet                bool
+}
+
+func (g *globals) add(f *pflag.FlagSet) {
+	f.VarP(&g.output, "output", "o", "how to show the result")
+	f.StringVar(&g.root, "root", "", "`DIR` that holds the state and the node file, as / does on a real node")
+	f.StringVar(&g.nodeFile, "node-file", agent.DefaultNodeFile, "`PATH` of the node file, below --root")
+	f.StringVar(&g.engine, "engine", "", "`ADDRESS` of the engine's socket (default: $DOCKER_HOST, else the engine's own)")
+	f.BoolVar(&g.quiet, "quiet", false, "show no progress")
+	f.StringVar(&g.host, "host", "", "`NAME` of this node (default: its host name)")
+}
+
+// formatOf finds the output format on a command line that cannot be understood.
+func formatOf(args []string) view.Format {
+	var g globals
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.Usage = func() {}
+	f.ParseErrorsAllowlist.UnknownFlags = true
+	g.add(f)
+	_ = f.Parse(args) // what it made out counts
+	return g.output
+}
+
+// print returns the printer; it is made once the flags are known.
+func (a *app) print() view.Printer {
+	if a.printer == nil {
+		a.printer = view.New(view.Screen{Out: a.out, Err: a.err, Format: a.flags.output, Quiet: a.flags.quiet, Getenv: a.getenv, Now: a.now})
+	}
+	return a.printer
+}
+
+// action is what a command does: one call into the agent. It may return a
+// result along with an error.
+type action func(ctx context.Context, node *agent.Agent, args []string) (view.View, error)
+
+// offline runs a command that needs no engine.
+func (a *app) offline(do action) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		node, err := a.node(cmd)
+		if err != nil {
+			return err
+		}
+		return a.show(do(cmd.Context(), node, args))
+	}
+}
+
+// asking runs a command that asks the engine and changes nothing. The first
+// signal cancels it, the second ends kollet at once.
+func (a *app) asking(do action) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx, stop := untilSignal(cmd.Context(), func() {})
+		defer stop()
+		return a.withEngine(cmd, func(node *agent.Agent) error { return a.show(do(ctx, node, args)) })
+	}
+}
+
+// changing runs a command that changes the node. The first signal cancels it,
+// and what it had begun is undone; nothing else stops it, neither a lost
+// terminal nor a reader of its output that went away.
+func (a *app) changing(do action) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return a.withEngine(cmd, func(node *agent.Agent) error {
+			ctx, stop := untilFirstSignal(cmd.Context(), func() { a.print().Say("interrupted; rolling back") })
+			defer stop()
+			result, err := do(ctx, node, args)
+			if err != nil {
+				return a.show(result, err)
+			}
+			_ = a.print().Show(result) // the node is what counts
+			return nil
+		})
+	}
+}
+
+// show shows a result; with an error that is no answer, that error is shown
+// later in its place.
+func (a *app) show(result view.View, err error) error {
+	if _, isAnswer := err.(answer); err != nil && !isAnswer {
+		return failure{err, result}
+	}
+	if result != nil {
+		if werr := a.print().Show(result); werr != nil {
+			return werr
+		}
+	}
+	return err
+}
+
+// node makes the agent, without an engine.
+func (a *app) node(cmd *cobra.Command) (*agent.Agent, error) {
+	host := a.flags.host
+	if host == "" {
+		var err error
+		if host, err = agent.HostName(); err != nil {
+			return nil, err
+		}
+	}
+	root := a.flags.root
+	if root != "" {
+		var err error
+		if root, err = filepath.Abs(root); err != nil { // containers are told of paths below it
+			return nil, err
+		}
+	}
+	return &agent.Agent{
+		Root:     root,
+		NodeFile: a.flags.nodeFile,
+		Host:     host,
+		Version:  thisVersion().Version,
+		Command:  cmd.Name(),
+		Report:   a.print().Progress,
+		Now:      a.now,
+	}, nil
+}
+
+// withEngine makes the agent with the engine that the node uses. Nothing is
+// asked of the engine yet.
+func (a *app) withEngine(cmd *cobra.Command, do func(*agent.Agent) error) error {
+	node, err := a.node(cmd)
+	if err != nil {
+		return err
+	}
+	name, err := node.EngineName()
+	if err != nil {
+		return err
+	}
+	if node.Engine, err = a.open(name, a.flags.engine); err != nil {
+		return err
+	}
+	defer node.Engine.Close()
+	return do(node)
+}
+
+// openEngine prepares to talk to an engine. A name that is none is left to the
+// node file's check, which knows its line.
+func openEngine(name, address string) (containers.Engine, error) {
+	if name == "containerd" {
+		return nil, agent.BadInput{Err: fmt.Errorf("engine: containerd is not supported yet; set engine: docker in the node file")}
+	}
+	engine, err := docker.New(address)
+	if err != nil {
+		return nil, agent.BadInput{Err: fmt.Errorf("--engine: %w", err)}
+	}
+	return engine, nil
+}

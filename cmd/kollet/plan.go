@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/cmd/kollet/view"
+)
+
+func (a *app) plan() *cobra.Command {
+	var to aim
+	var tell bool
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what an upgrade would change",
+		Long: `Plan compares what the node file asks for with the generation that runs, and
+that with what is really there. It shows each service that an upgrade would add,
+replace or remove: its image, settings, files (as a diff, without secrets) and
+what somebody changed by hand. It changes nothing and pulls nothing.` +
+			exits(map[int]string{exitDone: "done, whether there are changes or not", exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitChanges),
+		Example: `  kollet plan
+  kollet plan --tag 26.2.2 --exit-code --output json`,
+		Args: cobra.NoArgs,
+		RunE: a.asking(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
+			plan, err := node.Plan(ctx, to.options())
+			switch {
+			case err != nil:
+				return nil, err
+			case tell && !plan.Empty():
+				return view.Plan(plan), answer(exitChanges)
+			}
+			return view.Plan(plan), nil
+		}),
+	}
+	to.add(cmd)
+	cmd.Flags().BoolVar(&tell, "exit-code", false, "exit with 3 if there are changes")
+	return cmd
+}

@@ -1,0 +1,61 @@
+package reference
+
+import "strings"
+
+const introduction = `The node file, /etc/kollet/node.yaml, says what this node should run. It is YAML,
+and unknown keys are errors. Any key may be left out: the profile's own value
+counts then, or the default that its description names. NAME is of the
+operator's choice.
+`
+
+// Text is the reference as annotated YAML.
+func Text() string {
+	return introduction + "\n" + annotated()
+}
+
+func annotated() string {
+	var b strings.Builder
+	annotate(&b, node().fields, "", "")
+	return b.String()
+}
+
+// annotate writes the keys of a mapping with their meaning above each. first is
+// the indentation of the first line, where a list's dash stands.
+func annotate(b *strings.Builder, fields []field, first, indent string) {
+	for _, f := range fields {
+		if f.doc != "" {
+			b.WriteString(first + "# " + f.doc + "\n")
+			first = indent
+		}
+		b.WriteString(first + f.key + ":")
+		first = indent
+		annotateValue(b, f.of, indent)
+	}
+}
+
+var placeholders = map[kind]string{text: "TEXT", boolean: "BOOL", number: "NUMBER", duration: "DURATION", anything: "VALUE"}
+
+// annotateValue writes what stands behind a key's colon.
+func annotateValue(b *strings.Builder, v value, indent string) {
+	deeper := indent + "  "
+	switch v.kind {
+	case mapping:
+		b.WriteString("\n")
+		annotate(b, v.fields, deeper, deeper)
+	case names:
+		b.WriteString("\n" + deeper + "NAME:")
+		annotateValue(b, *v.item, deeper)
+	case list:
+		if v.item.kind != mapping {
+			b.WriteString(" [" + placeholders[v.item.kind] + ", …]\n")
+			return
+		}
+		b.WriteString("\n")
+		if v.item.short != "" {
+			b.WriteString(deeper + "# in short: " + v.item.short + "\n")
+		}
+		annotate(b, v.item.fields, deeper+"- ", deeper+"  ")
+	default:
+		b.WriteString(" " + placeholders[v.kind] + "\n")
+	}
+}

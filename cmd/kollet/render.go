@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/cmd/kollet/view"
+)
+
+func (a *app) render() *cobra.Command {
+	var to aim
+	cmd := &cobra.Command{
+		Use:   "render DIR",
+		Short: "Write the files that a generation would hold",
+		Long: `Render writes the configuration that the node file gives into DIR, one folder a
+service with the files at their paths in the container, and prints their paths.
+The files hold secrets and are readable for their owner alone; remove them when
+you are done. Files that are in DIR already are overwritten. It needs no engine
+and changes nothing of the node.` + exits(map[int]string{exitFailed: "failed; some files may have been written"}, exitDone, exitFailed, exitInput),
+		Example: `  kollet render /root/rendered
+  kollet render --root ./image --host cmp1 ./out`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.offline(func(_ context.Context, node *agent.Agent, args []string) (view.View, error) {
+			paths, err := node.Render(to.options(), args[0])
+			if err != nil && len(paths) == 0 {
+				return nil, err
+			}
+			return view.Files(paths), err
+		}),
+	}
+	to.add(cmd)
+	return cmd
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kollet",
+		Short: "Node agent of containerised OpenStack compute nodes",
+		Long: `kollet runs what a compute node's node file says: it renders the configuration
+once, starts the node's containers, and upgrades them so that the whole node is
+either on the new generation or back on the old one. Running guests do not
+notice. It is no daemon: between commands nothing of it runs.` + exits(nil, exitDone, exitFailed, exitInput, exitChanges, exitOperator, exitLocked),
+		Args: func(root *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return unknown(root, args[0])
+		},
+		RunE:             func(root *cobra.Command, _ []string) error { return root.Help() },
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
+	}
+	a.flags.add(root.PersistentFlags())
+	complete(root, "output", formats)
+	root.AddCommand(
+		a.bootstrap(), a.plan(), a.upgrade(), a.rollback(), a.recover(),
+		a.status(), a.verify(), a.history(), a.guests(), a.doctor(),
+		a.render(), a.gc(), a.logs(), a.exec(), a.version(),
+		a.nodeFileTopic(), a.exitCodesTopic(),
+	)
+	root.SetHelpCommand(helpCommand(root))
+	return root
+}
+
+// unknown says that there is no such command, and which was probably meant.
+func unknown(root *cobra.Command, name string) error {
+	root.SuggestionsMinimumDistance = 2
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		return fmt.Errorf("there is no command or help topic %q; did you mean %s?", name, near[0])
+	}
+	return fmt.Errorf("there is no command or help topic %q", name)
+}

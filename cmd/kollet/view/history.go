@@ -1,0 +1,75 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/kollet/kollet/agent"
+)
+
+// History shows the node's upgrades.
+type History []agent.Entry
+
+func (h History) text(t *text) {
+	if len(h) == 0 {
+		t.line("no history: nothing was ever done to this node")
+		return
+	}
+	var rows [][]string
+	for _, e := range h {
+		mark := ""
+		switch {
+		case e.Current:
+			mark = "current"
+		case e.Kept:
+			mark = "kept"
+		}
+		rows = append(rows, []string{strconv.Itoa(e.Generation), strconv.Itoa(e.From), e.Reason, outcome(e), e.Started.UTC().Format(time.DateTime), took(e.Took), mark})
+	}
+	t.table([]string{"GENERATION", "FROM", "REASON", "OUTCOME", "STARTED (UTC)", "TOOK", ""}, rows, func(row int) string {
+		if h[row].Current {
+			return green
+		}
+		return ""
+	})
+}
+
+func outcome(e agent.Entry) string { return cmp.Or(string(e.Outcome), "not ended") }
+
+// Entry shows one upgrade of the history.
+type Entry agent.Entry
+
+func (e Entry) text(t *text) {
+	t.line("generation %d, from %d: %s", e.Generation, e.From, e.Reason)
+	t.line("started %s (%s), took %s", e.Started.UTC().Format(time.DateTime+" MST"), t.age(e.Started), took(e.Took))
+	state := ""
+	switch {
+	case e.Current:
+		state = "; it is the current generation"
+	case e.Kept:
+		state = "; it is kept for a rollback"
+	}
+	t.line("%s%s", outcome(agent.Entry(e)), state)
+	if e.Why != "" {
+		t.painted(red, "%s", e.Why)
+	}
+	var rows [][]string
+	for _, p := range e.Phases {
+		rows = append(rows, []string{p.Step, took(p.Took)})
+	}
+	if len(rows) > 0 {
+		t.WriteByte('\n')
+		t.table([]string{"PHASE", "TOOK"}, rows, nil)
+	}
+	rows = nil
+	for _, service := range slices.Sorted(maps.Keys(e.Gaps)) {
+		rows = append(rows, append([]string{service}, gapCells(e.Gaps, service)...))
+	}
+	if len(rows) > 0 {
+		t.WriteByte('\n')
+		t.table([]string{"SERVICE", "ENDED", "OPENED", "HEALTHY"}, rows, nil)
+	}
+}

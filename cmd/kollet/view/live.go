@@ -1,0 +1,128 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/kollet/kollet/agent"
+)
+
+// live shows progress on a terminal: a line for each step, ticked off when it is
+// done, and below it a bar for each image that is being pulled.
+type live struct {
+	w      *os.File
+	colour bool
+	marks  map[agent.EventKind]string
+	step   string // whose line has no end yet
+	bars   *mpb.Progress
+	pulls  map[string]*mpb.Bar // by service
+}
+
+// eraseLine goes to the line's begin and erases it (ECMA-48, EL).
+const eraseLine = "\r\x1b[K"
+
+func newLive(w *os.File, colour, unicode bool) *live {
+	l := &live{w: w, colour: colour, marks: map[agent.EventKind]string{
+		agent.StepBegins: ".", agent.StepEnds: "ok", agent.StepFails: "failed:",
+	}}
+	if unicode {
+		l.marks = map[agent.EventKind]string{agent.StepBegins: "…", agent.StepEnds: "✓", agent.StepFails: "✗"}
+	}
+	return l
+}
+
+func (l *live) write(s string) {
+	_, _ = io.WriteString(l.w, s) // progress that cannot be shown is no failure
+}
+
+func (l *live) event(e agent.Event) {
+	switch e.Kind {
+	case agent.StepBegins:
+		l.finish(agent.StepEnds, green, "")
+		l.step = e.Step
+		l.resume()
+	case agent.StepEnds:
+		l.step = e.Step
+		l.finish(agent.StepEnds, green, duration(e.Text))
+	case agent.StepFails:
+		l.step = e.Step
+		l.finish(agent.StepFails, red, "")
+	case agent.Pulling:
+		l.pull(e)
+	case agent.Note:
+		l.say(note(e))
+	}
+}
+
+// resume shows the step that goes on.
+func (l *live) resume() {
+	if l.step != "" && l.bars == nil {
+		l.write(l.marks[agent.StepBegins] + " " + l.step)
+	}
+}
+
+// finish ends the line of the step that goes on.
+func (l *live) finish(how agent.EventKind, colour, took string) {
+	l.dropBars()
+	if l.step == "" {
+		return
+	}
+	line := paint(l.colour, colour, l.marks[how]) + " " + l.step
+	if took != "" {
+		line += "  " + took
+	}
+	l.write(eraseLine + line + "\n")
+	l.step = ""
+}
+
+func (l *live) say(line string) {
+	if l.bars != nil {
+		_, _ = fmt.Fprintln(l.bars, line) // above the bars
+		return
+	}
+	l.write(eraseLine + line + "\n")
+	l.resume()
+}
+
+func (l *live) close() {
+	l.dropBars()
+	if l.step != "" {
+		l.write(eraseLine)
+		l.step = ""
+	}
+}
+
+func (l *live) pull(e agent.Event) {
+	if l.bars == nil {
+		l.write(eraseLine)
+		l.bars = mpb.New(mpb.WithOutput(l.w), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond))
+		l.pulls = map[string]*mpb.Bar{}
+	}
+	bar, ok := l.pulls[e.Service]
+	if !ok {
+		bar = l.bars.AddBar(0,
+			mpb.PrependDecorators(decor.Name("pull "+e.Service, decor.WCSyncSpaceR)),
+			mpb.AppendDecorators(decor.CountersKibiByte("% .1f / % .1f", decor.WCSyncSpace)))
+		l.pulls[e.Service] = bar
+	}
+	bar.SetTotal(e.Total, false)
+	bar.SetCurrent(min(e.Done, e.Total))
+}
+
+// dropBars removes the bars; the step's own line tells what became of them.
+func (l *live) dropBars() {
+	if l.bars == nil {
+		return
+	}
+	for _, bar := range l.pulls {
+		bar.Abort(true)
+	}
+	l.bars.Wait()
+	l.bars, l.pulls = nil, nil
+	l.write(eraseLine)
+}

@@ -1,0 +1,54 @@
+package view
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/kollet/kollet/agent"
+)
+
+// Files shows paths that were written.
+type Files []string
+
+func (f Files) text(t *text) {
+	for _, path := range f {
+		t.line("%s", path)
+	}
+}
+
+// Garbage shows what gc dropped.
+type Garbage agent.Garbage
+
+func (g Garbage) text(t *text) {
+	for _, n := range g.Generations {
+		t.line("dropped generation %s", strconv.Itoa(n))
+	}
+	for _, c := range g.Containers {
+		t.line("dropped container %s", c)
+	}
+	for _, i := range g.Images {
+		t.line("dropped image %s", i)
+	}
+	for _, c := range g.Pinned {
+		t.line("kept container %s: guests run from it", c)
+	}
+	if len(g.Generations)+len(g.Containers)+len(g.Images) == 0 {
+		t.line("nothing to drop")
+	}
+}
+
+// Version shows which kollet this is.
+type Version struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (v Version) text(t *text) {
+	parts := []string{v.Go, v.Platform}
+	if v.Commit != "" {
+		parts = append([]string{v.Commit}, parts...)
+	}
+	t.line("kollet %s (%s)", v.Version, strings.Join(parts, ", "))
+}

@@ -1,0 +1,127 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kollet/kollet/agent"
+)
+
+// Plan shows what an upgrade would change.
+type Plan agent.Plan
+
+var actionMarks = map[agent.Action]struct{ mark, colour string }{
+	agent.Add:     {"+", green},
+	agent.Replace: {"~", yellow},
+	agent.Drop:    {"-", red},
+	agent.Adjust:  {"=", cyan},
+}
+
+func (p Plan) text(t *text) {
+	if agent.Plan(p).Empty() {
+		t.line("nothing to do: the node is on generation %d, as it should be", p.From)
+		return
+	}
+	for _, c := range p.Changes {
+		t.change(c)
+	}
+	for _, d := range p.orphans() {
+		t.line("%s: %s", d.Service, d.Text)
+	}
+	t.line("%s", p.totals())
+}
+
+// orphans is drift that no change tells of.
+func (p Plan) orphans() []agent.Drift {
+	told := map[string]bool{}
+	for _, c := range p.Changes {
+		told[c.Service] = len(c.Repair) > 0
+	}
+	var left []agent.Drift
+	for _, d := range p.Drift {
+		if !told[d.Service] {
+			left = append(left, d)
+		}
+	}
+	return left
+}
+
+func (t *text) change(c agent.Change) {
+	m := actionMarks[c.Action]
+	t.painted(m.colour, "%s %s: %s", m.mark, c.Service, c.Action)
+	if c.Image != nil {
+		t.image(*c.Image)
+	}
+	for _, s := range c.Spec {
+		t.line("    setting  %s", s)
+	}
+	for _, r := range c.Repair {
+		t.line("    repair   %s", r)
+	}
+	for _, f := range c.Files {
+		note := ""
+		if f.Note != "" {
+			note = ": " + f.Note
+		}
+		t.line("    file     %s%s", f.Path, note)
+		t.diff(f.Diff)
+	}
+	t.WriteByte('\n')
+}
+
+func (t *text) image(i agent.ImageChange) {
+	pull := ""
+	if i.Pull {
+		pull = " (to be pulled)"
+	}
+	switch i.From {
+	case "", i.To:
+		t.line("    image    %s%s", i.To, pull)
+	default:
+		t.line("    image    %s", i.From)
+		t.line("          -> %s%s", i.To, pull)
+	}
+}
+
+// diff colours a unified diff.
+func (t *text) diff(diff string) {
+	for line := range strings.Lines(diff) {
+		line = strings.TrimRight(line, "\n")
+		colour := ""
+		switch {
+		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
+			colour = bold
+		case strings.HasPrefix(line, "@@"):
+			colour = cyan
+		case strings.HasPrefix(line, "+"):
+			colour = green
+		case strings.HasPrefix(line, "-"):
+			colour = red
+		}
+		t.painted(colour, "        %s", line)
+	}
+}
+
+// totals is the plan in one line.
+func (p Plan) totals() string {
+	actions := map[agent.Action]int{}
+	pulls, files := 0, 0
+	for _, c := range p.Changes {
+		actions[c.Action]++
+		files += len(c.Files)
+		if c.Image != nil && c.Image.Pull {
+			pulls++
+		}
+	}
+	var parts []string
+	for _, a := range []agent.Action{agent.Add, agent.Replace, agent.Drop, agent.Adjust} {
+		if n := actions[a]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d to %s", n, a))
+		}
+	}
+	services := "no service changes"
+	if len(parts) > 0 {
+		services = "services: " + strings.Join(parts, ", ")
+	}
+	return fmt.Sprintf("from generation %d; %s; %s; %s", p.From, services, count(files, "changed file"), count(pulls, "image")+" to pull")
+}

@@ -1,0 +1,97 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+
+	"github.com/kollet/kollet/agent"
+)
+
+// progress shows what goes on.
+type progress interface {
+	event(agent.Event)
+	say(line string)
+	close()
+}
+
+func (s Screen) progress() progress {
+	if s.Quiet {
+		return silent{}
+	}
+	f, ok := terminal(s.Err)
+	if !ok || s.Getenv("TERM") == "dumb" || s.Getenv("TERM") == "" {
+		return &lines{w: s.Err, shown: map[string]int64{}}
+	}
+	return newLive(f, s.colour(f), s.unicode())
+}
+
+// silent shows nothing.
+type silent struct{}
+
+func (silent) event(agent.Event) {}
+func (silent) say(string)        {}
+func (silent) close()            {}
+
+// lines shows progress where lines stay: in a log, or through a pipe.
+type lines struct {
+	w     io.Writer
+	shown map[string]int64 // service: tenths of its pull that were told of
+}
+
+func (l *lines) close() {}
+
+func (l *lines) say(line string) {
+	_, _ = io.WriteString(l.w, line+"\n") // progress that cannot be shown is no failure
+}
+
+func (l *lines) event(e agent.Event) {
+	switch e.Kind {
+	case agent.StepBegins:
+		l.say(e.Step + ": begins")
+	case agent.StepEnds:
+		l.say(e.Step + ": done in " + duration(e.Text))
+	case agent.StepFails:
+		l.say(e.Step + ": failed")
+	case agent.Pulling:
+		l.pull(e)
+	case agent.Note:
+		l.say(note(e))
+	}
+}
+
+// pull tells of a pull at each tenth. Totals grow while the engine learns of
+// layers, so a tenth may come twice; it is told of once.
+func (l *lines) pull(e agent.Event) {
+	if e.Total <= 0 {
+		return
+	}
+	tenth := e.Done * 10 / e.Total
+	if tenth <= l.shown[e.Service] {
+		return
+	}
+	l.shown[e.Service] = tenth
+	l.say(fmt.Sprintf("pull %s: %d%% of %s", e.Service, tenth*10, units.BytesSize(float64(e.Total))))
+}
+
+// note is the line of a Note. Of a long one the rest is shown with the error
+// that ends the command.
+func note(e agent.Event) string {
+	first, _, _ := strings.Cut(clean(e.Text), "\n")
+	if e.Service != "" {
+		return e.Service + ": " + first
+	}
+	return first
+}
+
+// duration shortens what the agent says a step took.
+func duration(text string) string {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return clean(text)
+	}
+	return took(d)
+}

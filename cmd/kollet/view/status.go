@@ -1,0 +1,82 @@
+package view
+
+import (
+	"strconv"
+
+	"github.com/kollet/kollet/agent"
+)
+
+// Status shows what runs.
+type Status agent.Status
+
+func (s Status) text(t *text) {
+	if s.Generation == 0 {
+		t.line("node %s: nothing runs yet, %s %s; run `kollet bootstrap`", s.Node, s.Engine.Name, s.Engine.Version)
+	} else {
+		health, colour := "healthy", green
+		if !s.Healthy {
+			health, colour = "not healthy", red
+		}
+		t.painted(colour, "node %s: generation %d, made %s; %s %s, %s, %s", s.Node, s.Generation, t.age(s.Since), s.Engine.Name, s.Engine.Version, count(s.Guests, "guest"), health)
+	}
+	if s.Interrupted {
+		t.painted(red, "an upgrade was interrupted; run `kollet recover`")
+	}
+	if len(s.Services) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, r := range s.Services {
+		rows = append(rows, []string{r.Name, r.State, r.Health, r.Image, strconv.Itoa(r.Generation), t.age(r.Since)})
+	}
+	t.table([]string{"SERVICE", "STATE", "HEALTH", "IMAGE", "GENERATION", "SINCE"}, rows, func(row int) string {
+		switch s.Services[row].Health {
+		case "healthy", "none":
+			return ""
+		}
+		return red
+	})
+	for _, r := range s.Services {
+		if r.Why != "" {
+			t.line("%s: %s", r.Name, r.Why)
+		}
+	}
+}
+
+// Verification shows how a node drifted from its generation.
+type Verification agent.Verification
+
+func (v Verification) text(t *text) {
+	if len(v.Drift) == 0 {
+		t.line("no drift: %s as generation %d has them", count(v.Services, "service"), v.Generation)
+		return
+	}
+	var rows [][]string
+	for _, d := range v.Drift {
+		rows = append(rows, []string{d.Service, d.What, d.Text})
+	}
+	t.table([]string{"SERVICE", "WHAT", "DRIFT"}, rows, nil)
+	t.line("%s from generation %d; `kollet upgrade` repairs it", count(len(v.Drift), "difference"), v.Generation)
+}
+
+// Checks shows what the doctor found.
+type Checks []agent.Check
+
+func (c Checks) text(t *text) {
+	var rows [][]string
+	for _, check := range c {
+		rows = append(rows, []string{check.Name, string(check.Level), check.Text})
+		if check.Level != agent.Fine && check.Remedy != "" {
+			rows = append(rows, []string{"", "", "-> " + check.Remedy})
+		}
+	}
+	t.table([]string{"CHECK", "LEVEL", "FINDING"}, rows, func(row int) string {
+		switch rows[row][1] {
+		case string(agent.Bad):
+			return red
+		case string(agent.Warning):
+			return yellow
+		}
+		return ""
+	})
+}

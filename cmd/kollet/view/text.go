@@ -1,0 +1,140 @@
+package view
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/docker/go-units"
+	"golang.org/x/term"
+)
+
+// text is a page for people, in the making.
+type text struct {
+	bytes.Buffer
+	colour bool
+	now    time.Time
+}
+
+// Colours, as SGR parameters (ECMA-48, 8.3.117).
+const (
+	bold   = "1"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+func (t *text) paint(colour, s string) string { return paint(t.colour, colour, s) }
+
+func paint(on bool, colour, s string) string {
+	if !on || colour == "" {
+		return s
+	}
+	return "\x1b[" + colour + "m" + s + "\x1b[0m"
+}
+
+func (t *text) line(format string, args ...any) {
+	t.WriteString(clean(fmt.Sprintf(format, args...)) + "\n")
+}
+
+func (t *text) painted(colour, format string, args ...any) {
+	t.WriteString(t.paint(colour, clean(fmt.Sprintf(format, args...))) + "\n")
+}
+
+// table aligns columns; colour, which may be nil, gives a row's.
+func (t *text) table(header []string, rows [][]string, colour func(row int) string) {
+	widths := make([]int, len(header))
+	for _, row := range append([][]string{header}, rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(clean(cell)))
+		}
+	}
+	t.WriteString(t.paint(bold, aligned(header, widths)) + "\n")
+	for i, row := range rows {
+		c := ""
+		if colour != nil {
+			c = colour(i)
+		}
+		t.WriteString(t.paint(c, aligned(row, widths)) + "\n")
+	}
+}
+
+func aligned(row []string, widths []int) string {
+	var b strings.Builder
+	for i, cell := range row {
+		cell = clean(cell)
+		b.WriteString(cell)
+		b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// age says how long ago something was: "3 hours ago".
+func (t *text) age(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return strings.ToLower(units.HumanDuration(max(0, t.now.Sub(at)))) + " ago"
+}
+
+// clean keeps what others wrote from steering the terminal: control characters
+// other than tab and newline, and bytes that are no text, become a replacement
+// character.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
+}
+
+// took shows a duration with about three digits.
+func took(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-"
+	case d < time.Second:
+		return fmt.Sprintf("%.3gms", float64(d)/float64(time.Millisecond))
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+// count says "1 guest", "2 guests".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// terminal returns the terminal that w is, if it is one.
+func terminal(w io.Writer) (*os.File, bool) {
+	f, ok := w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
+
+// colour reports whether to colour what goes to w (https://no-color.org).
+func (s Screen) colour(w io.Writer) bool {
+	_, ok := terminal(w)
+	return ok && s.Getenv("NO_COLOR") == "" && s.Getenv("TERM") != "dumb" && s.Getenv("TERM") != ""
+}
+
+// unicode reports whether the locale has more than ASCII (locale(7)).
+func (s Screen) unicode() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if value := s.Getenv(name); value != "" {
+			value = strings.ToLower(value)
+			return strings.HasSuffix(value, "utf-8") || strings.HasSuffix(value, "utf8")
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+// Package view shows people, or programs, what kollet found and did. It is the
+// only place that prints: results go to standard output, progress and errors to
+// standard error. It knows what the agent reports and nothing of how that came
+// about, and prints no more than the agent gave it: secrets were taken out there.
+package view
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kollet/kollet/agent"
+)
+
+// Printer shows one command's result, progress and failure.
+type Printer interface {
+	// Show writes a result to standard output. Its error is that of writing.
+	Show(View) error
+	// Fail writes what went wrong to standard error, and in formats for
+	// programs also to standard output: that document holds the exit status
+	// and the result, if there is one. result may be nil.
+	Fail(err error, exit int, result View)
+	// Progress shows what goes on meanwhile.
+	Progress(agent.Event)
+	// Say writes a line between the lines of progress.
+	Say(line string)
+	// Close ends the progress: from then on nothing but Show and Fail writes.
+	Close()
+}
+
+// View is a result that can be shown. In formats for programs it is its JSON
+// form.
+type View interface{ text(*text) }
+
+// Format is how results are shown; its zero value is a table.
+type Format string
+
+// Formats.
+const (
+	Table Format = "table"
+	JSON  Format = "json"
+	YAML  Format = "yaml"
+)
+
+// Formats in the order in which help names them.
+var Formats = []string{string(Table), string(JSON), string(YAML)}
+
+// String, Set and Type make a Format a flag.
+func (f *Format) String() string {
+	if *f == "" {
+		return string(Table)
+	}
+	return string(*f)
+}
+
+// Set is called with the flag's value.
+func (f *Format) Set(value string) error {
+	if !slices.Contains(Formats, value) {
+		return fmt.Errorf("expected one of %s", strings.Join(Formats, ", "))
+	}
+	*f = Format(value)
+	return nil
+}
+
+// Type is shown in the flag's help.
+func (f *Format) Type() string { return strings.Join(Formats, "|") }
+
+// Screen is where and how to print.
+type Screen struct {
+	Out, Err io.Writer
+	Format   Format
+	Quiet    bool                // no progress
+	Getenv   func(string) string // NO_COLOR, TERM and the locale count
+	Now      func() time.Time    // for ages
+}
+
+// New returns the printer for a screen.
+func New(s Screen) Printer {
+	p := &printer{screen: s, progress: s.progress()}
+	switch s.Format {
+	case JSON:
+		return &document{printer: p, encode: toJSON}
+	case YAML:
+		return &document{printer: p, encode: toYAML}
+	}
+	return &table{p}
+}
+
+// printer is what all formats share.
+type printer struct {
+	screen Screen
+
+	mutex    sync.Mutex // signals are told of while the agent reports
+	progress progress
+}
+
+func (p *printer) Progress(e agent.Event) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.progress.event(e)
+}
+
+func (p *printer) Say(line string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.progress.say(clean(line))
+}
+
+func (p *printer) Close() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.progress.close()
+	p.progress = silent{}
+}
+
+// complain writes an error to standard error, each of its problems on a line of
+// its own. Indented lines belong to the one before them.
+func (p *printer) complain(err error) {
+	p.Close()
+	var b strings.Builder
+	for line := range strings.Lines(clean(err.Error())) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case line == "":
+			continue
+		case strings.HasPrefix(line, " "):
+			b.WriteString(line)
+		default:
+			b.WriteString("kollet: " + line)
+		}
+		b.WriteByte('\n')
+	}
+	_, _ = io.WriteString(p.screen.Err, b.String()) // nowhere is left to complain to
+}
+
+// table prints for people.
+type table struct{ *printer }
+
+func (p *table) Show(v View) error {
+	p.Close()
+	t := text{colour: p.screen.colour(p.screen.Out), now: p.screen.Now()}
+	v.text(&t)
+	if _, err := p.screen.Out.Write(t.Bytes()); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return nil
+}
+
+func (p *table) Fail(err error, _ int, _ View) { p.complain(err) }
