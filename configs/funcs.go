@@ -59,7 +59,7 @@ func (a *absent) Error() string { return a.text }
 // secret returns a secret's value; in a public rendering, its name.
 func (x *execution) secret(name string) (string, error) {
 	if x.mode == spec {
-		return "", fmt.Errorf("a secret cannot be used here: what a container is made from can be read in its engine and in the process list; put it in a file under config:")
+		return "", fmt.Errorf("a secret cannot be used here: what a container is made from can be read in its engine and in the process list; put it in a file (config:)")
 	}
 	if x.gaveUp[absent{kind: "secret", name: name}] {
 		return "", nil

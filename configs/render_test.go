@@ -188,7 +188,7 @@ func TestExpand(t *testing.T) {
 		}
 	}
 	_, err := r.Expand("s", "services.s.environment.PASS", `{{ secret "pass" }}`)
-	wantError(t, err, "services.s.environment.PASS: ", "a secret cannot be used here", "put it in a file under config:")
+	wantError(t, err, "services.s.environment.PASS: ", "a secret cannot be used here", "put it in a file (config:)")
 	_, err = r.Expand("s", "services.s.environment.PASS", `{{ .vars.prot }}`)
 	if want := `services.s.environment.PASS: variable "prot" is not set; set vars.prot in the node file; did you mean port?`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

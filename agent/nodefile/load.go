@@ -56,9 +56,7 @@ func Parse(name string, data []byte, profiles Profiles, change Change) (*Node, e
 		return nil, syntax(name, err)
 	}
 	node.own = own
-	for _, key := range slices.Sorted(maps.Keys(node.Vars)) {
-		node.OwnVars = append(node.OwnVars, key)
-	}
+	node.OwnVars = slices.Sorted(maps.Keys(node.Vars))
 	node.enums(&problems)
 	if err := problems.Err(); err != nil {
 		return nil, err

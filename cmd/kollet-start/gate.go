@@ -67,7 +67,7 @@ func sleep(fd int, limit time.Duration) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
 	if n > 0 {
 		var bytes [64]byte
-		unix.Read(fd, bytes[:])
+		_, _ = unix.Read(fd, bytes[:])
 	}
 	return n > 0 || err != nil
 }

@@ -126,7 +126,7 @@ func interpreterOf(path string) (string, error) {
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		return elfInterpreter(fd, head), nil
 	case !bytes.Contains(head, []byte{0}): // binfmt_misc knows other programs, but none that are text
-		return "", exit(gate.ExitExec, errors.New("neither a program nor a script that begins with #!"))
+		return "", exit(gate.ExitExec, errors.New("neither a program nor a script (#! at its beginning)"))
 	}
 	return "", nil
 }

@@ -114,7 +114,9 @@ func same(a, b string) bool {
 	if a == Default || b == Default {
 		return a == b
 	}
-	return strings.ToLower(a) == strings.ToLower(b)
+	// Not strings.EqualFold: Python's str.lower folds fewer letters.
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	return a == b
 }
 
 func (f *File) find(name string) *Section {
