@@ -52,8 +52,7 @@ type Engine interface {
 	// where the engine counts so), kills, and returns when the container has
 	// ended and the engine has cleaned up. The engine does not restart what was
 	// stopped so; unless its policy is RestartAlways, not even when it is
-	// restarted itself. It is no error if the
-	// container does not run.
+	// restarted itself. It is no error if the container does not run.
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	// Settle gives a container its name and restart policy, running or not.
 	// It does nothing where both already hold. It fails, and changes nothing,

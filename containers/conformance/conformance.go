@@ -24,6 +24,7 @@ type Subject struct {
 	Engine   containers.Engine
 	Registry Registry // a real one; the engine trusts it without TLS
 	Restart  func()   // stops the engine's daemon as an operator does, starts it again, and waits until it answers
+	Crash    func()   // the same, but kills it
 }
 
 // Registry is an image registry that can be switched off and on.
@@ -52,7 +53,7 @@ func Run(t *testing.T, subject Subject) {
 		{"exec", execTests},
 		{"logs", logTests},
 		{"together", togetherTests},
-		{"engine restart", restartTests},
+		{"engine restarts", restartTests},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			for _, test := range part.tests {

@@ -20,6 +20,7 @@ var restartTests = []test{
 			return id
 		}
 		serving := start(spec(forever, containers.RestartUnlessStopped))
+		always := start(spec(forever, containers.RestartAlways))
 		stopped := start(spec(forever, containers.RestartUnlessStopped))
 		looping := start(spec("exit 1", containers.RestartUnlessStopped))
 		staged := start(spec(forever, containers.RestartNo))
@@ -36,8 +37,10 @@ var restartTests = []test{
 
 		s.Restart()
 
-		eventually(t, "the serving container runs", func() bool { return s.inspect(t, serving).State == containers.StateRunning })
-		equal(t, "output of a command in it", s.exec(t, serving, "echo", "hello"), "hello")
+		for _, id := range []string{serving, always} {
+			s.await(t, id, containers.StateRunning)
+			equal(t, "output of a command in it", s.exec(t, id, "echo", "hello"), "hello")
+		}
 		for id, c := range was {
 			now := s.inspect(t, id)
 			equal(t, "state", now.State, containers.StateExited)
@@ -55,5 +58,27 @@ var restartTests = []test{
 		equal(t, "output of a command in the staged one", s.exec(t, staged, "echo", "hello"), "hello")
 		_, err := s.Engine.Image(t.Context(), s.base.Digest)
 		must(t, err)
+	}},
+	{"starts always what has that policy, also after a crash", func(t *testing.T, s *suite) {
+		spec := s.script(forever)
+		spec.Restart = containers.RestartAlways
+		running := s.start(t, spec)
+		spec.Name = unique("c")
+		stopped := s.start(t, spec)
+		must(t, s.Engine.Stop(t.Context(), stopped, 0))
+		equal(t, "state once stopped", s.inspect(t, stopped).State, containers.StateExited)
+		spec.Name, spec.Restart = unique("c"), containers.RestartNo
+		settled := s.start(t, spec) // as a service of the generation before
+		must(t, s.Engine.Settle(t.Context(), settled, spec.Name, containers.RestartAlways))
+		must(t, s.Engine.Settle(t.Context(), settled, spec.Name, containers.RestartNo))
+		must(t, s.Engine.Stop(t.Context(), settled, 0))
+
+		s.Crash()
+
+		for _, id := range []string{running, stopped} {
+			s.await(t, id, containers.StateRunning)
+			equal(t, "output of a command", s.exec(t, id, "echo", "hello"), "hello")
+		}
+		equal(t, "state of what was settled as no longer needed", s.inspect(t, settled).State, containers.StateExited)
 	}},
 }

@@ -32,6 +32,7 @@ func TestConformance(t *testing.T) {
 		Engine:   connect(t, daemon.Socket),
 		Registry: conformance.Registry{Addr: registry.Addr, Stop: registry.Stop, Start: registry.Start},
 		Restart:  func() { daemon.Stop(); daemon.Start() },
+		Crash:    func() { daemon.Kill(); daemon.Start() },
 	})
 }
 
