@@ -1,0 +1,100 @@
+# Everything that a developer or a newcomer does with this tree. On Debian 12,
+# as root, nothing but make is needed beforehand: `make up` shows kollet at
+# work on this machine, `make test` runs every test.
+
+# Go goes here if the machine has none that is new enough.
+GOROOT_OWN := /usr/local/lib/kollet-go
+export PATH := $(GOROOT_OWN)/bin:$(PATH)
+# The Go that was chosen is the one that is used.
+export GOTOOLCHAIN := local
+unexport GOROOT
+
+# Where all but programs is built; tests look here.
+export KOLLET_BUILD := $(CURDIR)/build
+
+VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+STATIC  = CGO_ENABLED=0 go build -trimpath -buildvcs=false
+LDFLAGS = -s -w -X main.version=$(VERSION)
+
+# Images that are built for tests and for make up, in two versions that differ
+# by their label.
+IMAGES   := nova-libvirt nova-compute neutron-linuxbridge-agent
+VERSIONS := 26.2.2 26.2.2-1
+
+STATICCHECK   := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+TEST_FLAGS ?= -race
+FUZZ_TIME  ?= 30s
+
+phase = test/make/phase.sh
+parts = go list ./... | grep -v /test/e2e
+
+.DELETE_ON_ERROR:
+.PHONY: help up down test unit e2e build deps vet lint guest images fuzz bench man clean
+
+help: ## show this
+	@echo "targets:"
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+up: ## set up a compute node on this machine, boot a guest, upgrade libvirt under it
+	@$(MAKE) --no-print-directory deps build guest images
+	@test/up/up.sh
+
+down: ## take away what make up made
+	@test/up/down.sh
+
+test: ## set up what is missing, then run every check and test
+	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps
+	@$(phase) build $(MAKE) --no-print-directory build
+	@$(phase) checks $(MAKE) --no-print-directory vet
+	@$(phase) guest $(MAKE) --no-print-directory guest
+	@$(phase) "tests of the parts" $(MAKE) --no-print-directory unit
+	@$(phase) images $(MAKE) --no-print-directory images
+	@$(phase) "tests of the whole" $(MAKE) --no-print-directory e2e
+
+unit: ## the tests of the parts (needs build and guest)
+	go test $(TEST_FLAGS) -timeout 15m $$($(parts))
+
+e2e: ## the tests of the whole (needs build, guest and images)
+	go test -timeout 30m ./test/e2e/...
+
+build: ## static programs in bin/
+	$(STATIC) -ldflags "-s -w" -o bin/kollet-start ./cmd/kollet-start
+	@cmp -s bin/kollet-start agent/gate/start/kollet-start || cp bin/kollet-start agent/gate/start/kollet-start
+	$(STATIC) -ldflags "$(LDFLAGS)" -o bin/kollet ./cmd/kollet
+	$(STATIC) -ldflags "$(LDFLAGS)" -tags faults -o bin/kollet-faults ./cmd/kollet
+	$(STATIC) -ldflags "-s -w" -o bin/ ./test/cmd/...
+
+deps: ## install missing Debian packages, and Go if there is none
+	@test/make/deps.sh
+	@test/make/toolchain.sh $(GOROOT_OWN)
+
+vet: ## gofmt, go vet, staticcheck, shellcheck
+	@echo gofmt
+	@! gofmt -l -s agent cmd configs containers test | grep .
+	go vet ./...
+	go vet -tags faults ./agent/... ./cmd/...
+	go run $(STATICCHECK) ./...
+	@echo shellcheck
+	@test/make/scripts.sh
+
+lint: vet ## the linters of .golangci.yml too; some minutes when run for the first time
+	go run $(GOLANGCI_LINT) run ./...
+
+guest: build/guest/.done ## kernel and initramfs of the tests' guests
+build/guest/.done: test/guest/build.sh test/guest/init
+	test/guest/build.sh build/guest || { apt-get -qq update && test/guest/build.sh build/guest; }
+	@touch $@
+
+images: ## the node's images, in build/registry
+	@test/make/images.sh "$(IMAGES)" "$(VERSIONS)"
+
+fuzz: ## every fuzz target for FUZZ_TIME (30s)
+	test/make/fuzz.sh $(FUZZ_TIME)
+
+bench: ## benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+clean: ## remove what was built
+	rm -rf bin build agent/gate/start/kollet-start

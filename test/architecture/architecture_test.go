@@ -1,0 +1,210 @@
+package architecture
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kollet/kollet"
+
+// rooms says which of kollet's own packages each part of it may import. The
+// most specific entry counts; "x/..." is x and what is below it. Dependencies
+// point one way: cmd, agent, then containers and configs, which know nothing of
+// each other.
+var rooms = map[string][]string{
+	"cmd/kollet/...":      {"cmd/kollet/...", "agent/...", "configs/...", "containers/..."},
+	"cmd/kollet/view/...": {"cmd/kollet/view/...", "agent/...", "containers"},
+	"cmd/kollet-start":    {"agent/gate"}, // it is small because it knows nothing else
+
+	"agent/...":        {"agent/...", "configs/...", "containers"},
+	"agent/durable":    {},
+	"agent/gate":       {},
+	"agent/gate/start": {"agent/durable"},
+	"agent/generation": {"agent/durable", "agent/nodefile", "containers"},
+	"agent/guest":      {"agent/gate", "agent/process"},
+	"agent/health":     {"agent/nodefile", "containers"},
+	"agent/journal":    {"agent/durable"},
+	"agent/nodefile":   {},
+	"agent/process":    {},
+
+	"configs":       {"configs/..."},
+	"configs/ini":   {},
+	"configs/kolla": {},
+
+	"containers":     {},
+	"containers/...": {"containers"}, // an engine does not know the other
+
+	"test/...":          {"..."},
+	"test/machine/...":  {"test/machine/..."}, // it serves tests of every part
+	"test/architecture": {},
+}
+
+// guarded says who may import a library, or a part of the standard library,
+// that one room should keep to itself.
+var guarded = map[string][]string{
+	"github.com/docker/docker/...":         {"containers/docker"}, // so that a move to its successor is a day's work
+	"github.com/docker/cli/...":            {"containers/docker"},
+	"github.com/containerd/containerd/...": {"containers/..."},
+	"gopkg.in/yaml.v3":                     {"agent/nodefile", "cmd/kollet/view/..."}, // no longer developed
+	"github.com/spf13/...":                 {"cmd/kollet/..."},
+	"testing":                              {"test/...", "containers/conformance"},
+}
+
+// listed is what this test reads of `go list -json`.
+type listed struct {
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", module+"/...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func TestImports(t *testing.T) {
+	all := packages(t)
+	if len(all) < 10 {
+		t.Fatalf("found only %d packages", len(all))
+	}
+	for _, p := range all {
+		for _, problem := range check(p) {
+			t.Error(problem)
+		}
+	}
+}
+
+// Every entry still means something.
+func TestEntriesMatch(t *testing.T) {
+	all := packages(t)
+	exists := func(pattern string) bool {
+		return slices.ContainsFunc(all, func(p listed) bool { return matches(pattern, own(p.ImportPath)) })
+	}
+	for room, mayImport := range rooms {
+		for _, pattern := range append([]string{room}, mayImport...) {
+			if !exists(pattern) {
+				t.Errorf("rooms[%q]: there is no package %s", room, pattern)
+			}
+		}
+	}
+	for library, rooms := range guarded {
+		for _, pattern := range rooms {
+			if !exists(pattern) {
+				t.Errorf("guarded[%q]: there is no package %s", library, pattern)
+			}
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		p    listed
+		want string
+	}{
+		{"downwards", listed{ImportPath: "agent", Imports: []string{"m/configs", "m/containers", "os"}}, ""},
+		{"upwards", listed{ImportPath: "containers/docker", Imports: []string{"m/agent"}}, "containers/docker must not import agent"},
+		{"sideways", listed{ImportPath: "configs", Imports: []string{"m/containers"}}, "configs must not import containers"},
+		{"an engine by name", listed{ImportPath: "agent/health", Imports: []string{"m/containers/docker"}}, "agent/health must not import containers/docker"},
+		{"test code in the product", listed{ImportPath: "agent", Imports: []string{"m/test/machine"}}, "agent must not import test/machine"},
+		{"test code in a test", listed{ImportPath: "agent", XTestImports: []string{"m/test/machine", "testing"}}, ""},
+		{"upwards in a test", listed{ImportPath: "configs", TestImports: []string{"m/agent"}}, "configs must not import agent"},
+		{"a guarded library", listed{ImportPath: "agent", Imports: []string{"github.com/docker/docker/client"}}, "agent must not import github.com/docker/docker/client"},
+		{"its name's beginning", listed{ImportPath: "agent", Imports: []string{"github.com/docker/docker-thing"}}, ""},
+		{"testing in the product", listed{ImportPath: "agent", Imports: []string{"testing"}}, "agent must not import testing"},
+		{"nowhere", listed{ImportPath: "util"}, "util is in none of the rooms"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.p.ImportPath = module + "/" + c.p.ImportPath
+			for _, list := range [][]string{c.p.Imports, c.p.TestImports, c.p.XTestImports} {
+				for i := range list {
+					if path, ours := strings.CutPrefix(list[i], "m/"); ours {
+						list[i] = module + "/" + path
+					}
+				}
+			}
+			got := strings.Join(check(c.p), "\n")
+			if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// check returns what is wrong with a package's imports.
+func check(p listed) (problems []string) {
+	name := own(p.ImportPath)
+	may, found := allowed(name)
+	if !found {
+		return []string{fmt.Sprintf("%s is in none of the rooms of test/architecture; draw it in", name)}
+	}
+	bad := func(path string, may []string) {
+		problems = append(problems, fmt.Sprintf("%s must not import %s; it may import %v", name, path, may))
+	}
+	for _, path := range p.Imports {
+		if strings.HasPrefix(path, module) {
+			if !slices.ContainsFunc(may, func(pattern string) bool { return matches(pattern, own(path)) }) {
+				bad(path[len(module)+1:], may)
+			}
+			continue
+		}
+		for library, in := range guarded {
+			if matches(library, path) && !slices.ContainsFunc(in, func(pattern string) bool { return matches(pattern, name) }) {
+				problems = append(problems, fmt.Sprintf("%s must not import %s; only %v may", name, path, in))
+			}
+		}
+	}
+	// Tests may also use test code, and engines by name.
+	may = append(slices.Clone(may), name, "test/...", "containers/...")
+	for _, path := range slices.Concat(p.TestImports, p.XTestImports) {
+		if strings.HasPrefix(path, module) && !slices.ContainsFunc(may, func(pattern string) bool { return matches(pattern, own(path)) }) {
+			bad(path[len(module)+1:], may)
+		}
+	}
+	return problems
+}
+
+// allowed returns the entry of the most specific room.
+func allowed(name string) (may []string, found bool) {
+	longest := -1
+	for room, m := range rooms {
+		if l := len(strings.TrimSuffix(room, "/...")); matches(room, name) && (l > longest || l == longest && room == name) {
+			may, found, longest = m, true, l
+		}
+	}
+	return may, found
+}
+
+// own is a package's path within this module.
+func own(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, module), "/") }
+
+// matches tells whether a path is what a pattern stands for.
+func matches(pattern, path string) bool {
+	if pattern == "..." {
+		return true
+	}
+	base, below := strings.CutSuffix(pattern, "/...")
+	return path == base || below && strings.HasPrefix(path, base+"/")
+}

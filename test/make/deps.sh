@@ -1,0 +1,57 @@
+#!/bin/sh
+# Installs the Debian packages that are missing for building, testing and
+# `make up`. What is there already is left alone. Services of new packages are
+# not started: tests start daemons of their own.
+set -eu
+
+packages='
+ca-certificates curl unzip zip git
+gcc libc6-dev
+docker.io containerd runc docker-registry
+rabbitmq-server
+mmdebstrap zstd
+qemu-system-x86 qemu-utils
+busybox-static cpio
+iproute2 iptables kmod procps
+shellcheck
+'
+# ca-certificates curl unzip   the Go toolchain
+# git                          the version
+# gcc libc6-dev                the race detector needs cgo
+# docker.io to docker-registry engines and the registry of images
+# rabbitmq-server              nova-compute and Neutron's agent need a message bus
+# mmdebstrap zstd              the images' Debian
+# qemu-*, busybox, cpio        guests, and machines that are nodes
+# iproute2 iptables kmod procps  what a node has
+
+[ "$(id -u)" = 0 ] || { echo "deps: packages can be installed by root only; run it with sudo" >&2; exit 1; }
+# shellcheck disable=SC1091
+. /etc/os-release
+if [ "${ID:-}:${VERSION_ID:-}" != debian:12 ]; then
+	echo "deps: this is ${PRETTY_NAME:-not Debian}; the packages are those of Debian 12 (bookworm)" >&2
+fi
+
+missing=
+for p in $packages "$@"; do
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || missing="$missing $p"
+done
+if [ -z "$missing" ]; then
+	echo "deps: all packages are installed"
+	exit 0
+fi
+
+# invoke-rc.d and deb-systemd-invoke ask this file before they start a service:
+# /usr/share/doc/init-system-helpers/README.policy-rc.d.gz. 101 means no.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	trap 'rm -f "$policy"' EXIT
+	trap 'exit 1' INT TERM HUP
+	printf '#!/bin/sh\n# until make deps is done\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+fi
+
+echo "deps: installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+apt-get -qq update
+# shellcheck disable=SC2086
+apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing

@@ -1,0 +1,66 @@
+#!/bin/sh
+# Installs Go where it is missing or older than go.mod asks for, from the Go
+# module proxy, which has the toolchain as a module. Only curl and unzip are
+# needed.
+#
+#	toolchain.sh DIR	DIR becomes GOROOT
+#
+# The checksums are of the zip files whose module hashes the Go checksum
+# database has: sum.golang.org/lookup/golang.org/toolchain@v0.0.1-goVERSION.linux-ARCH
+set -eu
+[ $# = 1 ] || { echo "usage: $0 DIR" >&2; exit 2; }
+root=$1
+version=1.26.8
+
+cd "$(dirname "$0")/../.."
+export GOTOOLCHAIN=local # Go is not to download another one by itself
+
+# An old Go refuses a module that asks for a newer one.
+if command -v go >/dev/null && go list -m >/dev/null 2>&1; then
+	echo "toolchain: $(go env GOVERSION) at $(go env GOROOT)"
+	exit 0
+fi
+
+case $(uname -m) in
+x86_64) arch=amd64 sum=30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7 ;;
+aarch64) arch=arm64 sum=02b36b6787b3ac767668f630e2998df45a3b1f9ffee08d1bf3ef6487cd658d99 ;;
+*)
+	echo "toolchain: no Go $version is known for $(uname -m); install one from https://go.dev/dl" >&2
+	exit 1
+	;;
+esac
+
+# The first entry of GOPROXY that is a proxy.
+proxy=https://proxy.golang.org
+IFS='|,'
+for entry in ${GOPROXY:-}; do
+	case $entry in http://* | https://*) proxy=${entry%/} && break ;; esac
+done
+unset IFS
+
+module=golang.org/toolchain
+name=v0.0.1-go$version.linux-$arch
+mkdir -p "$(dirname "$root")"
+work=$(mktemp -d "$root.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
+
+echo "toolchain: getting Go $version from $proxy"
+curl -fsSL --retry 3 -o "$work/go.zip" "$proxy/$module/@v/$name.zip"
+if ! echo "$sum  $work/go.zip" | sha256sum --check --quiet; then
+	echo "toolchain: $proxy gave another file than Go's checksum database knows; nothing was installed" >&2
+	exit 1
+fi
+unzip -q "$work/go.zip" -d "$work"
+new="$work/$module@$name"
+# A module's zip keeps no modes, and no go.mod below its root; the go command
+# puts both back in this way: cmd/go/internal/toolchain, download.
+chmod 755 "$new"/bin/* "$new"/pkg/tool/*/*
+find "$new" -name _go.mod -execdir mv {} go.mod \;
+rm -rf "$root"
+chmod 755 "$new"
+mv "$new" "$root"
+
+PATH=$root/bin:$PATH
+go list -m >/dev/null # its error says what is wrong, if anything still is
+echo "toolchain: $(go env GOVERSION) at $root"
