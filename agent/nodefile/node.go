@@ -56,7 +56,7 @@ type Service struct {
 	CgroupNS   string   `yaml:"cgroupns" doc:"host, or private (default)"`
 	ReadOnly   bool     `yaml:"read_only" doc:"read-only root file system"`
 	CapAdd     []string `yaml:"cap_add" doc:"capabilities, such as NET_ADMIN"`
-	CapDrop    []string `yaml:"cap_drop"`
+	CapDrop    []string `yaml:"cap_drop" doc:"likewise, taken away"`
 	Devices    []string `yaml:"devices" doc:"device paths on the host"`
 	Mounts     []Mount  `yaml:"mounts" doc:"merged with the profile's by target"`
 	Ulimits    []Ulimit `yaml:"ulimits" doc:"merged with the profile's by name"`
@@ -84,7 +84,7 @@ type Mount struct {
 
 	Source      string `yaml:"source" doc:"path on the host, or name of a volume; empty: a tmpfs"`
 	Target      string `yaml:"target" doc:"path in the container"`
-	ReadOnly    bool   `yaml:"read_only"`
+	ReadOnly    bool   `yaml:"read_only" doc:"the container cannot write there"`
 	Propagation string `yaml:"propagation" doc:"of a host path: private (default), slave, shared, or with a leading r"`
 }
 
@@ -115,10 +115,10 @@ type ConfigFile struct {
 
 // Path is a path inside the container whose owner and mode are set at start.
 type Path struct {
-	Path    string `yaml:"path" doc:"may hold * and ?"`
-	Owner   string `yaml:"owner"`
-	Perm    string `yaml:"perm"`
-	Recurse bool   `yaml:"recurse"`
+	Path    string `yaml:"path" doc:"may hold * and ?; with a slash at its end, a directory that is made where it is missing"`
+	Owner   string `yaml:"owner" doc:"user, or user:group, in the container"`
+	Perm    string `yaml:"perm" doc:"mode, such as \"0755\""`
+	Recurse bool   `yaml:"recurse" doc:"also everything below it"`
 }
 
 // Probe is one condition of health: exactly one of Exec, TCP, Unix and HTTP.
