@@ -11,9 +11,9 @@ import (
 
 // Names of a guest's files in its directory.
 const (
-	guestKernel  = "vmlinuz"
-	guestInitrd  = "initrd"
-	guestConsole = "console.log"
+	guestKernel = "vmlinuz"
+	guestInitrd = "initrd"
+	Console     = "console.log" // what the guest printed
 )
 
 // guestMemory is what Debian's kernel needs with some to spare, in MiB.
@@ -78,7 +78,7 @@ func PlaceGuest(t TB, dir string) (console string) {
 			t.Fatalf("place the guest: %v; build it with: make guest", err)
 		}
 	}
-	return filepath.Join(dir, guestConsole)
+	return filepath.Join(dir, Console)
 }
 
 // sourceRoot is the directory of go.mod. Tests run in their package's directory.

@@ -160,6 +160,18 @@ func TestSweepDirs(t *testing.T) {
 	}
 }
 
+// After a crash the numbers in pidfiles may be those of others by now.
+func TestDockerStartsDespitePidfiles(t *testing.T) {
+	e := Dockerd(t)
+	e.Kill()
+	for _, path := range []string{e.pidfile, filepath.Join(e.exec, "containerd/containerd.pid")} {
+		if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.Start()
+}
+
 // Cgroups that were there before, and those that are in use, stay.
 func TestRemoveEmpty(t *testing.T) {
 	root := filepath.Join("/sys/fs/cgroup/pids", CgroupParent())

@@ -3,6 +3,7 @@ package machine_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -143,8 +144,9 @@ func TestMachineDiesWithItsParent(t *testing.T) {
 	cmd.Process.Kill()
 	// The pipe ends when the last process that has it is gone: cmd itself, its
 	// init, and the one inside.
-	if _, err := stdout.Read(make([]byte, 1)); err == nil {
-		t.Error("it printed more")
+	stdout.(*os.File).SetReadDeadline(time.Now().Add(time.Minute))
+	if n, err := stdout.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("a process inside lives on: %v", err)
 	}
 	cmd.Wait()
 	gone(t, namespace)
@@ -170,6 +172,7 @@ func TestInterruptReachesTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
+	defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
 	err = cmd.Wait()
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 128+int(syscall.SIGTERM) {
 		t.Errorf("ended with %v, want exit status 143", err)
