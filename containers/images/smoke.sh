@@ -1,0 +1,116 @@
+#!/bin/sh
+# Looks into built images, without a node: smoke.sh [TAG-PREFIX] [VERSION], such
+# as smoke.sh registry:5000/ 26.2.3. Prints each image's size, a line for each
+# thing that is wrong, and fails if there is one. DOCKER_HOST says where they are.
+# shellcheck disable=SC2016 # what is in single quotes is for the shell in the container
+set -eu
+
+prefix=${1-}
+version=${2-26.2.2}
+wrong=0
+
+# in_image IMAGE USER COMMAND...: empty USER means the image's own.
+in_image() {
+	image=${prefix}kolla/$1:$version
+	user=$2
+	shift 2
+	docker run --rm --network none --entrypoint '' ${user:+--user "$user"} "$image" "$@" 2>&1
+}
+
+# expect IMAGE WHAT WANTED GOT
+expect() {
+	[ "$3" = "$4" ] && return
+	wrong=$((wrong + 1))
+	printf '%s: %s: expected %s, is %s\n' "$1" "$2" "$3" "$4"
+}
+
+# answers IMAGE USER WANTED COMMAND...: the output has WANTED in it.
+answers() {
+	image_name=$1
+	as=$2
+	wanted=$3
+	shift 3
+	out=$(in_image "$image_name" "$as" "$@") || out="exit status $?: $out"
+	case $out in
+	exit\ status*) expect "$image_name" "$*" "$wanted" "$out" ;;
+	*"$wanted"*) ;;
+	*) expect "$image_name" "$*" "$wanted" "$out" ;;
+	esac
+}
+
+# everywhere IMAGE USER: what holds in all images.
+everywhere() {
+	docker image inspect --format '{{.Size}}' "${prefix}kolla/$1:$version" |
+		awk -v name="$1" '{ printf "%-28s %4d MB\n", name, $1 / 1000000 }'
+	expect "$1" user "$2" "$(docker image inspect --format '{{or .Config.User "root"}}' "${prefix}kolla/$1:$version")"
+	expect "$1" version "$version" "$(docker image inspect \
+		--format '{{index .Config.Labels "org.opencontainers.image.version"}}' "${prefix}kolla/$1:$version")"
+	expect "$1" "ids of users" \
+		"kolla:42400 qemu:42427 neutron:42435 nova:42436 openvswitch:42476 libvirt:42473" \
+		"$(in_image "$1" root sh -c '
+			for u in kolla qemu neutron nova openvswitch; do
+				printf "%s:%s " "$u" "$(id -u $u)"
+				[ "$(id -u $u)" = "$(id -g $u)" ] || printf "(group %s) " "$(id -g $u)"
+			done
+			printf "libvirt:%s" "$(getent group libvirt | cut -d: -f3)"')"
+	expect "$1" "groups of nova" "kolla libvirt nova qemu" \
+		"$(in_image "$1" root sh -c 'id -Gn nova | tr " " "\n" | sort | xargs')"
+	expect "$1" "traces of the build" "" "$(in_image "$1" root sh -c '
+		ls -d /var/lib/apt/lists/* /var/cache/apt/*.bin /etc/machine-id /var/lib/dbus/machine-id \
+			/etc/apt/sources.list.d/* 2>/dev/null
+		grep -rhs Proxy /etc/apt
+		grep -vs "http://deb.debian.org/" /etc/apt/sources.list' | xargs)"
+	# Those that Debian's essential packages, sudo, D-Bus, OpenSSH and NFS have.
+	expect "$1" "unknown setuid or setgid programs" "" "$(in_image "$1" root \
+		find / -xdev -type f -perm /6000 | grep -vE \
+		'/(chage|chfn|chsh|dbus-daemon-launch-helper|expiry|gpasswd|mount|mount\.nfs|newgrp|passwd|ssh-agent|ssh-keysign|su|sudo|umount|unix_chkpwd|fusermount3?|pam_extrausers_chkpwd)$' | xargs)"
+	expect "$1" "files that everybody may write" "" "$(in_image "$1" root \
+		find / -xdev -type f -perm /0002 | xargs)"
+	answers "$1" root "" healthcheck_filemod /etc/passwd 2000000000
+}
+
+# sudo_of IMAGE USER CONFIG: valid rules, and no way to root past them.
+sudo_of() {
+	answers "$1" root "/etc/sudoers: parsed OK" visudo --check
+	expect "$1" "sudo for any command" 1 "$(in_image "$1" "$2" sh -c 'sudo -n id >/dev/null 2>&1; echo $?')"
+	expect "$1" "privsep-helper with a file from elsewhere" 1 "$(in_image "$1" "$2" sh -c "
+		sudo -n privsep-helper --config-file $3/../../tmp/x.conf --privsep_context x --privsep_sock_path /tmp/x/privsep.sock >/dev/null 2>&1
+		echo \$?")"
+	expect "$1" "rootwrap for a command that has no filter" 99 "$(in_image "$1" "$2" sh -c "
+		sudo -n $2-rootwrap $3/rootwrap.conf id >/dev/null 2>&1; echo \$?")"
+	expect "$1" "owner of what rootwrap reads" "root root root" \
+		"$(in_image "$1" root stat -c %U "$3" "$3/rootwrap.conf" "$3/rootwrap.d" | xargs)"
+}
+
+everywhere nova-libvirt root
+answers nova-libvirt root "libvirtd (libvirt)" libvirtd --version
+answers nova-libvirt root "virtlogd (libvirt)" virtlogd --version
+answers nova-libvirt root "QEMU emulator" qemu-system-x86_64 --version
+answers nova-libvirt root "" virsh --version
+answers nova-libvirt root "42436" libvirt-start id -u nova
+
+everywhere nova-compute nova
+answers nova-compute "" "26." nova-compute --version
+answers nova-compute "" "qemu-img version" qemu-img --version
+answers nova-compute "" "" python3 -c 'import libvirt, os_vif, vif_plug_linux_bridge, vif_plug_ovs, os_brick'
+answers nova-compute "" "" sh -c 'command -v genisoimage ip && touch /var/lib/nova/instances/x'
+sudo_of nova-compute nova /etc/nova
+
+for agent in linuxbridge openvswitch; do
+	name=neutron-$agent-agent
+	everywhere "$name" neutron
+	answers "$name" "" "$name 21." "$name" --version
+	answers "$name" "" "" sh -c 'PATH=$PATH:/usr/sbin:/sbin; command -v iptables ip6tables ipset ebtables conntrack ip bridge arping sysctl'
+	sudo_of "$name" neutron /etc/neutron
+done
+answers neutron-openvswitch-agent "" "Open vSwitch" ovs-ofctl --version
+
+everywhere openvswitch-db-server root
+answers openvswitch-db-server root "Open vSwitch" ovsdb-server --version
+everywhere openvswitch-vswitchd root
+answers openvswitch-vswitchd root "Open vSwitch" ovs-vswitchd --version
+
+[ "$wrong" -eq 0 ] || {
+	echo "$wrong wrong"
+	exit 1
+}
