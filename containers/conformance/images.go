@@ -3,10 +3,14 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/kollet/kollet/containers"
 )
@@ -59,6 +63,20 @@ var imageTests = []test{
 	}},
 	{"pull reports progress", pullReportsProgress},
 	{"pull follows a tag that moved", pullFollowsTag},
+	{"pull names the digest that the tag has now", func(t *testing.T, s *suite) {
+		// One content, so one id, under two manifests.
+		image := baseImage(t, "two digests")
+		other, ok := mutate.Annotations(image, map[string]string{"pushed": "again"}).(v1.Image)
+		if !ok {
+			t.Fatal("an annotated image is no image")
+		}
+		for i, image := range []v1.Image{image, other, image} {
+			digest, err := image.Digest()
+			must(t, err)
+			pulled := s.pushAndPull(t, "conformance/twice:1", image)
+			equal(t, fmt.Sprint("digest of pull ", i), pulled.Digest, s.Registry.Addr+"/conformance/twice@"+digest.String())
+		}
+	}},
 	{"pull by digest", func(t *testing.T, s *suite) {
 		pulled, err := s.Engine.Pull(t.Context(), s.base.Digest, nil)
 		must(t, err)
