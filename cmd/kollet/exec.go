@@ -17,8 +17,9 @@ func (a *app) exec() *cobra.Command {
 	var env []string
 	var input bool
 	cmd := &cobra.Command{
-		Use:   "exec SERVICE -- COMMAND [ARG…]",
-		Short: "Run a command in a service's container",
+		Use:                   "exec [flags] SERVICE -- COMMAND [ARG…]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Run a command in a service's container",
 		Long: `Exec runs a command in the service's container, as the service's user unless
 another is given. On a terminal the command gets that terminal; elsewhere it has
 no standard input unless --stdin is given. --output does not count.

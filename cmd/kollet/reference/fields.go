@@ -38,12 +38,6 @@ const (
 	mapping // with fixed keys
 )
 
-// words name kinds in the reference.
-var words = map[kind]string{
-	text: "text", boolean: "true or false", number: "whole number", duration: "duration, such as 2s or 1m30s",
-	anything: "anything", list: "list", names: "mapping", mapping: "mapping",
-}
-
 // node is the whole node file.
 func node() value { return describe(reflect.TypeFor[nodefile.Node]()) }
 

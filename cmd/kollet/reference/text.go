@@ -1,6 +1,11 @@
 package reference
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+
+	"github.com/kollet/kollet/configs"
+)
 
 const introduction = `The node file, /etc/kollet/node.yaml, says what this node should run. It is YAML,
 and unknown keys are errors. Any key may be left out: the profile's own value
@@ -10,7 +15,15 @@ operator's choice.
 
 // Text is the reference as annotated YAML.
 func Text() string {
-	return introduction + "\n" + annotated()
+	var b strings.Builder
+	b.WriteString(introduction + "\n" + annotated())
+	for _, profile := range configs.Profiles() {
+		b.WriteString("\nThe profile " + profile + " has these vars, with their defaults:\n\n")
+		for _, v := range variables(profile) {
+			b.WriteString("# " + v.doc + "\n" + v.name + ": " + cmp.Or(v.value, "(has to be set)") + "\n")
+		}
+	}
+	return b.String()
 }
 
 func annotated() string {

@@ -39,7 +39,7 @@ func (silent) close()            {}
 // lines shows progress where lines stay: in a log, or through a pipe.
 type lines struct {
 	w     io.Writer
-	shown map[string]int64 // service: tenths of its pull that were told of
+	shown map[string]int64 // service: quarters of its pull that were told of
 }
 
 func (l *lines) close() {}
@@ -63,18 +63,18 @@ func (l *lines) event(e agent.Event) {
 	}
 }
 
-// pull tells of a pull at each tenth. Totals grow while the engine learns of
-// layers, so a tenth may come twice; it is told of once.
+// pull tells of a pull at each quarter. Totals grow while the engine learns of
+// layers, so a quarter may come twice; it is told of once.
 func (l *lines) pull(e agent.Event) {
 	if e.Total <= 0 {
 		return
 	}
-	tenth := e.Done * 10 / e.Total
-	if tenth <= l.shown[e.Service] {
+	quarter := e.Done * 4 / e.Total
+	if quarter <= l.shown[e.Service] {
 		return
 	}
-	l.shown[e.Service] = tenth
-	l.say(fmt.Sprintf("pull %s: %d%% of %s", e.Service, tenth*10, units.BytesSize(float64(e.Total))))
+	l.shown[e.Service] = quarter
+	l.say(fmt.Sprintf("pull %s: %d%% of %s", e.Service, quarter*25, units.BytesSize(float64(e.Total))))
 }
 
 // note is the line of a Note. Of a long one the rest is shown with the error

@@ -1,0 +1,305 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/containers"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func screen(format Format) (Screen, *bytes.Buffer, *bytes.Buffer) {
+	var out, err bytes.Buffer
+	return Screen{
+		Out: &out, Err: &err, Format: format,
+		Getenv: func(string) string { return "" },
+		Now:    func() time.Time { return noon },
+	}, &out, &err
+}
+
+var views = []struct {
+	name string
+	view View
+	want string
+}{
+	{"no change", Plan{From: 3}, `
+nothing to do: the node is on generation 3, as it should be
+`},
+	{"plan", Plan{From: 3, Changes: []agent.Change{
+		{Service: "nova-libvirt", Action: agent.Replace, Image: &agent.ImageChange{From: "r/nova-libvirt:1", To: "r/nova-libvirt:2", Pull: true}},
+		{
+			Service: "nova-compute", Action: agent.Replace, Spec: []string{"privileged: false, now true"},
+			Repair: []string{"container nova-compute is gone: somebody removed it"},
+			Files: []agent.FileChange{
+				{Path: "/etc/nova/nova.conf", Diff: "--- a\n+++ b\n@@ -1 +1 @@\n-debug = false\n+debug = true\n"},
+				{Path: "/etc/nova/secret.conf", Note: "a secret in it changes"},
+			},
+		},
+		{Service: "telegraf", Action: agent.Add, Image: &agent.ImageChange{To: "telegraf:1"}},
+		{Service: "old", Action: agent.Drop},
+	}, Drift: []agent.Drift{{Service: "nova-compute", Text: "container nova-compute is gone: somebody removed it"}}}, `
+~ nova-libvirt: replace
+    image    r/nova-libvirt:1
+          -> r/nova-libvirt:2 (to be pulled)
+
+~ nova-compute: replace
+    setting  privileged: false, now true
+    repair   container nova-compute is gone: somebody removed it
+    file     /etc/nova/nova.conf
+        --- a
+        +++ b
+        @@ -1 +1 @@
+        -debug = false
+        +debug = true
+    file     /etc/nova/secret.conf: a secret in it changes
+
++ telegraf: add
+    image    telegraf:1
+
+- old: remove
+
+from generation 3; services: 1 to add, 2 to replace, 1 to remove; 2 changed files; 1 image to pull
+`},
+	{"drift of a service that is dropped", Plan{From: 3, Drift: []agent.Drift{{Service: "old", Text: "old is gone"}}}, `
+old: old is gone
+from generation 3; no service changes; 0 changed files; 0 images to pull
+`},
+	{"upgrade", Upgrade{Seconds: 12.34, Result: agent.Result{
+		Outcome: journal.Committed, From: 3, To: 4, Guests: 5,
+		Plan: agent.Plan{Changes: []agent.Change{{Service: "nova-libvirt", Action: agent.Replace}, {Service: "old", Action: agent.Drop}}},
+		Gaps: map[string]journal.Gap{"nova-libvirt": {Ended: 4.12, Opened: 9, Healthy: 1812.5}},
+	}}, `
+SERVICE       ACTION   ENDED  OPENED  HEALTHY
+nova-libvirt  replace  4.1ms  9.0ms   1812.5ms
+old           remove   -      -       -
+generation 4 replaced 3, in 12.3s; 5 guests kept running
+`},
+	{"bootstrap", Upgrade{Seconds: 75, Result: agent.Result{Outcome: journal.Committed, To: 1}}, `
+generation 1 runs, after 1m15s; no guests ran
+`},
+	{"nothing to do", Upgrade{Result: agent.Result{Outcome: agent.Unchanged, From: 4, To: 4}}, `
+nothing to do: the node is on generation 4, as it should be
+`},
+	{"recovery", Recovery{Found: true, From: 3, To: 4, Outcome: journal.RolledBack, Current: 3}, `
+the upgrade from generation 3 to 4 had been interrupted: rolled back
+the node is on generation 3
+`},
+	{"nothing to recover", Recovery{Current: 3}, `
+nothing to recover: no upgrade was interrupted
+`},
+	{"status", Status{
+		Node: "cmp1", Generation: 4, Since: noon.Add(-3 * time.Hour), Guests: 1, Interrupted: true,
+		Engine: containers.Info{Name: "docker", Version: "20.10.24"},
+		Services: []agent.ServiceStatus{
+			{Name: "nova-libvirt", State: "running", Health: "healthy", Image: "r/nova-libvirt:1", Generation: 2, Since: noon.Add(-48 * time.Hour)},
+			{Name: "nova-compute", State: "missing", Health: "unknown", Why: "run `kollet verify`", Image: "r/nova-compute:1", Generation: 4},
+		},
+	}, `
+node cmp1: generation 4, made 3 hours ago; docker 20.10.24, 1 guest, not healthy
+an upgrade was interrupted; run ` + "`kollet recover`" + `
+SERVICE       STATE    HEALTH   IMAGE             GENERATION  SINCE
+nova-libvirt  running  healthy  r/nova-libvirt:1  2           2 days ago
+nova-compute  missing  unknown  r/nova-compute:1  4           -
+nova-compute: run ` + "`kollet verify`" + `
+`},
+	{"verify", Verification{Generation: 4, Services: 2, Drift: []agent.Drift{{Service: "web", What: "copied file", Text: "/etc/a in web was edited by hand"}}}, `
+SERVICE  WHAT         DRIFT
+web      copied file  /etc/a in web was edited by hand
+1 difference from generation 4; ` + "`kollet upgrade`" + ` repairs it
+`},
+	{"no drift", Verification{Generation: 4, Services: 2}, `
+no drift: 2 services as generation 4 has them
+`},
+	{"entry", Entry{
+		Generation: 4, From: 3, Reason: "upgrade", Started: noon.Add(-time.Minute), Took: 1500 * time.Millisecond,
+		Outcome: journal.RolledBack, Why: "verify: nova-compute is not healthy", Kept: true,
+		Phases: []agent.Phase{{Step: "pull", Took: 12 * time.Millisecond}, {Step: "verify (failed)", Took: time.Second}},
+	}, `
+generation 4, from 3: upgrade
+started 2026-01-02 11:59:00 UTC (about a minute ago), took 1.5s
+rolled back; it is kept for a rollback
+verify: nova-compute is not healthy
+
+PHASE            TOOK
+pull             12ms
+verify (failed)  1.0s
+`},
+	{"guests", Guests{
+		{Guest: guest.Guest{Name: "vm1", UUID: "u1", PID: 17, Generation: 3, Service: "nova-libvirt"}},
+		{Guest: guest.Guest{Name: "vm2", UUID: "u2", PID: 1800, Generation: 4, Service: "nova-libvirt"}, Exposed: []string{"devices", "pids"}},
+	}, `
+GUEST  UUID  PID   STARTED BY    GENERATION  STOP BY HAND
+vm1    u1    17    nova-libvirt  3           survives
+vm2    u2    1800  nova-libvirt  4           dies (devices, pids)
+`},
+	{"checks", Checks{
+		{Name: "engine", Level: agent.Fine, Text: "docker"},
+		{Name: "kvm", Level: agent.Warning, Text: "there is no /dev/kvm", Remedy: "switch it on"},
+	}, `
+CHECK   LEVEL    FINDING
+engine  ok       docker
+kvm     warning  there is no /dev/kvm
+                 -> switch it on
+`},
+	{"garbage", Garbage{Generations: []int{1}, Containers: []string{"web-g1"}, Images: []string{"sha256:1"}, Pinned: []string{"nova-libvirt-g2"}}, `
+dropped generation 1
+dropped container web-g1
+dropped image sha256:1
+kept container nova-libvirt-g2: guests run from it
+`},
+	{"no garbage", Garbage{}, `
+nothing to drop
+`},
+	{"version", Version{Version: "v1", Commit: "abc", Go: "go1", Platform: "linux/amd64"}, `
+kollet v1 (abc, go1, linux/amd64)
+`},
+	{"control characters", Files{"a\x1b[2Jb\x00\xff"}, `
+a` + "\uFFFD[2Jb\uFFFD\uFFFD" + `
+`},
+}
+
+func TestTables(t *testing.T) {
+	for _, test := range views {
+		t.Run(test.name, func(t *testing.T) {
+			s, out, _ := screen(Table)
+			if err := New(s).Show(test.view); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := out.String(), strings.TrimPrefix(test.want, "\n"); got != want {
+				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+// Both documents hold the same, and every key of the agent's result.
+func TestDocuments(t *testing.T) {
+	for _, test := range views {
+		t.Run(test.name, func(t *testing.T) {
+			var fromJSON, fromYAML any
+			s, out, _ := screen(JSON)
+			if err := New(s).Show(test.view); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(out.Bytes(), &fromJSON); err != nil {
+				t.Fatalf("%v in %s", err, out)
+			}
+			s, out, _ = screen(YAML)
+			if err := New(s).Show(test.view); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(out.String(), "{") && !strings.Contains(out.String(), "{}") {
+				t.Errorf("not in block style:\n%s", out)
+			}
+			if err := yaml.Unmarshal(out.Bytes(), &fromYAML); err != nil {
+				t.Fatalf("%v in %s", err, out)
+			}
+			again, err := json.Marshal(fromYAML)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fromYAML = nil
+			if err := json.Unmarshal(again, &fromYAML); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(fromJSON, fromYAML) {
+				t.Errorf("YAML differs from JSON:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestYAMLKeepsTypes(t *testing.T) {
+	for _, text := range []string{"true", "26.2", "null", "", "~", "0x1f", "no", "2026-01-02", "a: b", "# c", "- d", "line\nline\n", " x", "\t", "é", "<&>", "1e3", "=", "!t", "{", "@"} {
+		data, err := toYAML(map[string]string{"k": text})
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		var back map[string]any
+		if err := yaml.Unmarshal(data, &back); err != nil || back["k"] != text {
+			t.Errorf("%q became %#v (%v) in %s", text, back["k"], err, data)
+		}
+	}
+}
+
+func TestFail(t *testing.T) {
+	problems := errors.New("node.yaml:1:2: a: bad\nnode.yaml:3:4: b: bad; its last words:\n  | boom\x1b[31m")
+	s, out, err := screen(Table)
+	New(s).Fail(problems, 2, nil)
+	want := "kollet: node.yaml:1:2: a: bad\nkollet: node.yaml:3:4: b: bad; its last words:\n  | boom\uFFFD[31m\n"
+	if out.Len() != 0 || err.String() != want {
+		t.Errorf("got %q and %q", out, err)
+	}
+	s, out, err = screen(JSON)
+	New(s).Fail(problems, 1, Files{"/a"})
+	var doc struct {
+		Error  string
+		Exit   int
+		Result []string
+	}
+	if e := json.Unmarshal(out.Bytes(), &doc); e != nil || doc.Error != problems.Error() || doc.Exit != 1 || len(doc.Result) != 1 {
+		t.Errorf("got %s (%v)", out, e)
+	}
+	if err.String() != want {
+		t.Errorf("got %q", err)
+	}
+}
+
+func TestLines(t *testing.T) {
+	events := []agent.Event{
+		{Kind: agent.StepBegins, Step: "pull"},
+		{Kind: agent.Pulling, Service: "web", Done: 10, Total: 0},
+		{Kind: agent.Pulling, Service: "web", Done: 10 << 20, Total: 20 << 20},
+		{Kind: agent.Pulling, Service: "web", Done: 11 << 20, Total: 80 << 20}, // a layer more
+		{Kind: agent.Pulling, Service: "db", Done: 1 << 20, Total: 1 << 20},
+		{Kind: agent.Pulling, Service: "web", Done: 80 << 20, Total: 80 << 20},
+		{Kind: agent.Pulling, Service: "web", Done: 80 << 20, Total: 80 << 20},
+		{Kind: agent.StepEnds, Step: "pull", Text: "1.234s"},
+		{Kind: agent.StepBegins, Step: "stage"},
+		{Kind: agent.StepFails, Step: "stage", Text: "why"},
+		{Kind: agent.Note, Text: "rolling back: why\n  | boom"},
+		{Kind: agent.Note, Service: "web", Text: "left alone"},
+	}
+	s, out, err := screen(Table)
+	p := New(s)
+	for _, e := range events {
+		p.Progress(e)
+	}
+	p.Say("interrupted")
+	p.Close()
+	p.Progress(agent.Event{Kind: agent.Note, Text: "late"})
+	want := `pull: begins
+pull web: 50% of 20MiB
+pull db: 100% of 1MiB
+pull web: 100% of 80MiB
+pull: done in 1.2s
+stage: begins
+stage: failed
+rolling back: why
+web: left alone
+interrupted
+`
+	if out.Len() != 0 || err.String() != want {
+		t.Errorf("got %q and\n%s\nwant\n%s", out, err, want)
+	}
+	s, out, err = screen(Table)
+	s.Quiet = true
+	p = New(s)
+	for _, e := range events {
+		p.Progress(e)
+	}
+	if out.Len()+err.Len() != 0 {
+		t.Errorf("quiet, it said %q and %q", out, err)
+	}
+}
