@@ -16,6 +16,7 @@ import (
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -53,6 +54,7 @@ func (t *transaction) precheck(ctx context.Context) error {
 	if engine.Level != Bad {
 		checks = append(checks, t.checkDisk(info.Root), t.checkHostLibvirt(ctx))
 	}
+	checks = append(checks, checkShared(t.target.services)...)
 	for _, c := range checks {
 		if c.Level == Bad {
 			return fmt.Errorf("check %s: %s; %s", c.Name, c.Text, c.Remedy)
@@ -108,6 +110,52 @@ func checkCapabilities() Check {
 		return Check{"capabilities", Warning, fmt.Sprintf("this host restricts capabilities (bounding set %#x of %#x)", bounding, all), "privileged containers fail unless the engine's runtime leaves the missing ones out; see docs/operations.md"}
 	}
 	return Check{Name: "capabilities", Level: Fine, Text: "none is withheld from privileged containers"}
+}
+
+// checkShared: a mount that is to be shared with a container must be shared on
+// the host, which systemd sees to and other inits may not
+// (Documentation/filesystems/sharedsubtree.rst in the kernel).
+func checkShared(services []generation.Service) []Check {
+	info, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	var checks []Check
+	for _, s := range services {
+		for _, m := range s.Spec.Mounts {
+			if strings.TrimPrefix(m.Propagation, "r") != "shared" {
+				continue
+			}
+			at, shared := mountOf(string(info), m.Source)
+			if !shared {
+				checks = append(checks, Check{"mounts", Bad, fmt.Sprintf("%s mounts %s shared, but the mount at %s is private", s.Name, m.Source, at), "mount --make-rshared " + at})
+			}
+		}
+	}
+	return checks
+}
+
+// mountOf finds the mount that a path is on, and whether it is shared
+// (proc_pid_mountinfo(5)).
+func mountOf(mountinfo, path string) (at string, shared bool) {
+	for line := range strings.Lines(mountinfo) {
+		fields := strings.Fields(line)
+		if len(fields) < 7 {
+			continue
+		}
+		below, err := filepath.Rel(fields[4], path)
+		if err != nil || below == ".." || strings.HasPrefix(below, "../") || len(fields[4]) < len(at) {
+			continue
+		}
+		at, shared = fields[4], false
+		for _, option := range fields[6:] {
+			if option == "-" {
+				break
+			}
+			shared = shared || strings.HasPrefix(option, "shared:")
+		}
+	}
+	return at, shared
 }
 
 // leastFree is what must be free for an upgrade to begin: room for records and

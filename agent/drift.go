@@ -101,6 +101,7 @@ func (d *drifter) check(c containers.Container) {
 	}
 	want := d.agent.containerSpec(s, s.Origin)
 	want.Name, want.Restart = s.Name, s.Spec.Restart
+	want.Image = c.Spec.Image // one of the names of the image that was compared above
 	for _, change := range specChanges(want, c.Spec) {
 		d.add("spec", "", "container %s: %s", s.Name, change)
 	}

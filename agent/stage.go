@@ -156,6 +156,10 @@ func describe(s generation.Service) ([]byte, error) {
 		c.ConfigFiles = append(c.ConfigFiles, kolla.ConfigFile{Source: gate.Config + "/" + f.Name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm})
 	}
 	for _, p := range s.Modes {
+		if dir, ok := strings.CutSuffix(p.Path, "/"); ok {
+			c.Directories = append(c.Directories, kolla.Directory{Path: dir, Owner: p.Owner, Perm: p.Perm})
+			continue
+		}
 		c.Permissions = append(c.Permissions, kolla.Permission{Path: p.Path, Owner: p.Owner, Perm: p.Perm, Recurse: p.Recurse})
 	}
 	return kolla.Marshal(c)

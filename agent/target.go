@@ -319,6 +319,9 @@ func (a *Agent) images(ctx context.Context, t *target, current generation.Genera
 		}
 		image, err := a.Engine.Image(ctx, cmp.Or(known.ID, s.Ref))
 		if err == nil {
+			if known.ID == image.ID {
+				image.Digest = known.Digest // one image may have many; which the engine names first may change
+			}
 			bind(s, image)
 		}
 		if errors.Is(err, containers.ErrNotFound) || t.pull == "always" {

@@ -20,6 +20,9 @@ func (a *Agent) begin(t *target, plan Plan, current generation.Generation) (*tra
 	if err != nil {
 		return nil, err
 	}
+	for _, d := range plan.Drift {
+		a.note(d.Service, "repairs what is not as generation %d has it: %s", current.Number, d.Text)
+	}
 	tx := a.transaction(j, current)
 	tx.target, tx.plan = t, plan
 	tx.to = generation.Generation{Number: number, Reason: t.reason, Created: a.Now().UTC(), Version: a.Version, Engine: t.engine}

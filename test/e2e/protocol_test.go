@@ -360,6 +360,8 @@ func missingImage(t *testing.T, p *protocol) {
 	p.configure(n, "v9", "two", "")
 	contains(t, n.must(1, "upgrade").stderr, "pull alpha", "v9", "nothing was touched")
 	pushTiny(t, p.registry, "test/tiny", "v3")
+	_, err := n.engine.Pull(context.Background(), p.registry.Addr+"/test/tiny:v2", nil)
+	check(t, err)
 	p.registry.Stop()
 	defer p.registry.Start()
 	p.configure(n, "v3", "two", "")

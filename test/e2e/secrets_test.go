@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/agent"
+)
+
+// secretsStayInFiles looks for the broker's password everywhere that somebody
+// might: in all that kollet prints and keeps, in what the engine tells, and in
+// the process list.
+func secretsStayInFiles(t *testing.T, c *compute) {
+	c = c.in(t)
+	c.write("/etc/kollet/config/nova.conf", "[DEFAULT]\ndebug = true\n")
+	for _, args := range [][]string{
+		{"plan"}, {"-o", "json", "plan"}, {"-o", "yaml", "plan"}, {"upgrade"}, {"status"}, {"-o", "json", "status"},
+		{"verify"}, {"history"}, {"-o", "json", "history"}, {"guests"}, {"doctor"}, {"gc"},
+	} {
+		o := c.kollet(args...)
+		if strings.Contains(o.all(), rabbitPassword) {
+			t.Errorf("kollet %s shows the password", strings.Join(args, " "))
+		}
+	}
+	held := 0
+	check(t, filepath.WalkDir(c.path(agent.StateDir), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(data, []byte(rabbitPassword)) {
+			return err
+		}
+		held++
+		info, err := d.Info()
+		if err == nil && (filepath.Base(filepath.Dir(path)) != "config" || info.Mode().Perm() != 0o400) {
+			t.Errorf("%s (mode %v) holds the password", path, info.Mode())
+		}
+		return err
+	}))
+	if held == 0 {
+		t.Fatal("the password is nowhere: this test looks for the wrong thing")
+	}
+	for _, name := range []string{"nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"} {
+		cmd := exec.Command("docker", "-H", c.socket, "inspect", name)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if bytes.Contains(out, []byte(rabbitPassword)) {
+			t.Errorf("docker inspect %s shows the password", name)
+		}
+	}
+	for _, file := range []string{"cmdline", "environ"} {
+		lists, err := filepath.Glob("/proc/[0-9]*/" + file)
+		check(t, err)
+		for _, path := range lists {
+			data, _ := os.ReadFile(path)
+			if bytes.Contains(data, []byte(rabbitPassword)) && !bytes.Contains(data, []byte("rabbitmqctl")) {
+				t.Errorf("%s shows the password: %q", path, data)
+			}
+		}
+	}
+}
