@@ -58,7 +58,9 @@ func parseConfig(data []byte) (config, error) {
 		switch key {
 		case "command":
 			hasCommand = true
-			c.command, err = text(v)
+			if c.command, err = text(v); err != nil {
+				err = fmt.Errorf("command: %w", err)
+			}
 		case "directories":
 			c.directories, err = section(v, key, rule.checkOwned)
 		case "files":
@@ -68,7 +70,7 @@ func parseConfig(data []byte) (config, error) {
 		case "permissions":
 			c.permissions, err = section(v, key, rule.checkPermission)
 		default:
-			err = errUnknown
+			err = fmt.Errorf("%s: %w", key, errUnknown)
 		}
 		return err
 	})
@@ -83,7 +85,7 @@ var errUnknown = errors.New("not known to kollet-start")
 func section(v *fastjson.Value, name string, check func(rule) error) ([]rule, error) {
 	items, err := v.Array()
 	if err != nil {
-		return nil, errors.New("want a list")
+		return nil, fmt.Errorf("%s: want a list", name)
 	}
 	rules := make([]rule, 0, len(items))
 	for i, item := range items {
@@ -92,12 +94,17 @@ func section(v *fastjson.Value, name string, check func(rule) error) ([]rule, er
 		if err != nil {
 			return nil, fmt.Errorf("%s: want an object", r.where)
 		}
-		err = each(o, func(key string, v *fastjson.Value) error { return r.set(name, key, v) })
+		err = each(o, func(key string, v *fastjson.Value) error {
+			if err := r.set(name, key, v); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+			return nil
+		})
 		if err == nil {
 			err = check(r)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.where, err)
+			return nil, r.wrap(err)
 		}
 		rules = append(rules, r)
 	}
@@ -207,15 +214,12 @@ func text(v *fastjson.Value) (string, error) {
 	return string(b), nil
 }
 
-// each calls f for every key of o until one fails, and names that key.
+// each calls f for every key of o until one fails.
 func each(o *fastjson.Object, f func(key string, v *fastjson.Value) error) error {
 	var failed error
 	o.Visit(func(key []byte, v *fastjson.Value) {
-		if failed != nil {
-			return
-		}
-		if err := f(string(key), v); err != nil {
-			failed = fmt.Errorf("%s: %w", key, err)
+		if failed == nil {
+			failed = f(string(key), v)
 		}
 	})
 	return failed

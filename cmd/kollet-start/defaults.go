@@ -48,7 +48,10 @@ func (a applier) saveDefaults(c config) error {
 			"        \"preserve_properties\": true,\n"+
 			"        \"dest\": "+kept+"\n    }")
 	}
-	text := "{\n" + strings.Join(items, ",\n") + "\n}"
+	text := "{}"
+	if len(items) > 0 {
+		text = "{\n" + strings.Join(items, ",\n") + "\n}"
+	}
 	return replaceFile(list, []byte(text), readableByAll)
 }
 

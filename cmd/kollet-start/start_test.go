@@ -17,6 +17,15 @@ import (
 // service tells that it runs, and stays.
 var service = []string{"--", "sh", "-c", "echo runs; exec sleep 1000"}
 
+// runs waits until the service has become what stays.
+func (p process) runs(t testing.TB) {
+	t.Helper()
+	p.says(t, "runs")
+	for p.proc(t, "cmdline") != "sleep\x001000\x00" { // it is still the shell
+		runtime.Gosched()
+	}
+}
+
 const copyConfig = `{"command": "x", "config_files": [{"source": "` + gate.Config + `/f", "dest": "/etc/f", "owner": "nova", "perm": "0600"}]}`
 
 func TestServiceRunsOnceTheGateOpens(t *testing.T) {
@@ -43,7 +52,7 @@ func TestServiceRunsOnceTheGateOpens(t *testing.T) {
 	c.staged(t, p)
 
 	check(t, gate.Open(c.gate))
-	p.says(t, "runs")
+	p.runs(t)
 	p.Process.Kill()
 	p.end(t)
 
@@ -51,7 +60,7 @@ func TestServiceRunsOnceTheGateOpens(t *testing.T) {
 	c.write(t, gate.Config+"/f", "two")
 	check(t, os.Remove(filepath.Join(c.gate, gate.FileReady)))
 	p = c.start(t, append([]string{"--warm=sh", "--warm=-c", "--warm=echo warm >> /tmp/warm"}, service...)...)
-	p.says(t, "runs")
+	p.runs(t)
 	if got := c.read(t, "etc/f"); got != "one" {
 		t.Errorf("after the restart the file holds %q", got)
 	}
@@ -109,7 +118,7 @@ func TestBecomesTheUser(t *testing.T) {
 			})
 			c.staged(t, p)
 			check(t, gate.Open(c.gate))
-			p.says(t, "runs")
+			p.runs(t)
 
 			none := "0000000000000000"
 			want := strings.Join([]string{
@@ -145,9 +154,6 @@ func contains(list []string, want string) bool {
 func TestLeavesNoTrace(t *testing.T) {
 	sleep := []string{"/bin/sh", "-c", "echo runs; exec sleep 1000"}
 	describe := func(p process) string {
-		for p.proc(t, "cmdline") != "sleep\x001000\x00" { // the shell is still there
-			runtime.Gosched()
-		}
 		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Process.Pid))
 		check(t, err)
 		var open []string
@@ -163,11 +169,11 @@ func TestLeavesNoTrace(t *testing.T) {
 	}
 	c := newContainer(t)
 	direct := c.startProgram(t, sleep, nil)
-	direct.says(t, "runs")
+	direct.runs(t)
 	p := c.start(t, append([]string{"--"}, sleep...)...)
 	c.staged(t, p)
 	check(t, gate.Open(c.gate))
-	p.says(t, "runs")
+	p.runs(t)
 	if got, want := describe(p), describe(direct); got != want {
 		t.Errorf("got\n%q\nwant as without kollet-start\n%q", got, want)
 	}
@@ -281,7 +287,7 @@ func TestFailingWarmUpIsOnlyNoted(t *testing.T) {
 	p := c.start(t, append([]string{"--warm=false"}, service...)...)
 	c.staged(t, p)
 	check(t, gate.Open(c.gate))
-	p.says(t, "runs")
+	p.runs(t)
 	if log := p.log.String(); log != "kollet-start: warm-up false: failed; going on\n" {
 		t.Errorf("log: %q", log)
 	}
