@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -24,12 +23,16 @@ import (
 
 const busybox = "/bin/busybox"
 
+// buildDir is empty until build was called.
+var buildDir string
+
 // build makes kollet-start as make does, once for all tests.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "kollet-start-test-")
 	if err != nil {
 		return "", err
 	}
+	buildDir = dir
 	path := filepath.Join(dir, "kollet-start")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -41,8 +44,8 @@ var build = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := build(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	if buildDir != "" {
+		os.RemoveAll(buildDir)
 	}
 	os.Exit(code)
 }
@@ -122,7 +125,7 @@ func (c container) read(t testing.TB, name string) string {
 type process struct {
 	*exec.Cmd
 	out *bufio.Reader // what it prints
-	log *bytes.Buffer // what it says of errors; complete after end
+	err *os.File      // what it says of errors
 }
 
 // start runs the container with kollet-start's arguments.
@@ -133,7 +136,10 @@ func (c container) start(t testing.TB, args ...string) process {
 
 func (c container) startProgram(t testing.TB, argv []string, with func(*exec.Cmd)) process {
 	t.Helper()
-	p := process{log: &bytes.Buffer{}}
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	check(t, err)
+	t.Cleanup(func() { log.Close() })
+	p := process{err: log}
 	p.Cmd = &exec.Cmd{
 		Path: argv[0],
 		Args: argv,
@@ -144,7 +150,7 @@ func (c container) startProgram(t testing.TB, argv []string, with func(*exec.Cmd
 			Cloneflags: unix.CLONE_NEWPID,
 			Pdeathsig:  unix.SIGKILL,
 		},
-		Stderr: p.log,
+		Stderr: log,
 	}
 	if with != nil {
 		with(p.Cmd)
@@ -161,7 +167,7 @@ func (c container) startProgram(t testing.TB, argv []string, with func(*exec.Cmd
 func (c container) staged(t testing.TB, p process) {
 	t.Helper()
 	if err := gate.Wait(t.Context(), c.gate, p.Process.Pid); err != nil {
-		t.Fatalf("%v\n%s", err, p.log)
+		t.Fatalf("%v\n%s", err, p.log(t))
 	}
 	if exe := p.exe(t); !strings.HasSuffix(exe, gate.Start) {
 		t.Fatalf("at its gate it is %s", exe)
@@ -173,8 +179,16 @@ func (p process) says(t testing.TB, want string) {
 	t.Helper()
 	line, err := p.out.ReadString('\n')
 	if got := strings.TrimSpace(line); got != want {
-		t.Fatalf("the service says %q (%v), want %q; log:\n%s", got, err, want, p.log)
+		t.Fatalf("the service says %q (%v), want %q; log:\n%s", got, err, want, p.log(t))
 	}
+}
+
+// log is what it has said of errors until now.
+func (p process) log(t testing.TB) string {
+	t.Helper()
+	data, err := os.ReadFile(p.err.Name())
+	check(t, err)
+	return string(data)
 }
 
 // end waits for the container to end and returns its exit code.

@@ -67,8 +67,8 @@ func TestServiceRunsOnceTheGateOpens(t *testing.T) {
 	if got := c.read(t, "tmp/warm"); got != "warm\n" {
 		t.Errorf("warmed up: %q", got)
 	}
-	if p.log.Len() > 0 {
-		t.Errorf("log: %s", p.log)
+	if log := p.log(t); log != "" {
+		t.Errorf("log: %s", log)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestFailures(t *testing.T) {
 			if !strings.Contains(failed, tc.want) || strings.Count(failed, "\n") != 1 {
 				t.Errorf("told kollet %q, want one line with %q", failed, tc.want)
 			}
-			if log := p.log.String(); log != "kollet-start: "+failed {
+			if log := p.log(t); log != "kollet-start: "+failed {
 				t.Errorf("log is %q, kollet was told %q", log, failed)
 			}
 			if exists(filepath.Join(c.gate, gate.FileReady)) {
@@ -264,8 +264,8 @@ func TestNoGate(t *testing.T) {
 	if code := p.end(t); code != gate.ExitGate {
 		t.Errorf("exit code %d, want %d", code, gate.ExitGate)
 	}
-	if !strings.Contains(p.log.String(), "mount the container's gate directory there") {
-		t.Errorf("log: %s", p.log)
+	if !strings.Contains(p.log(t), "mount the container's gate directory there") {
+		t.Errorf("log: %s", p.log(t))
 	}
 }
 
@@ -288,7 +288,7 @@ func TestFailingWarmUpIsOnlyNoted(t *testing.T) {
 	c.staged(t, p)
 	check(t, gate.Open(c.gate))
 	p.runs(t)
-	if log := p.log.String(); log != "kollet-start: warm-up false: failed; going on\n" {
+	if log := p.log(t); log != "kollet-start: warm-up false: failed; going on\n" {
 		t.Errorf("log: %q", log)
 	}
 }
