@@ -11,7 +11,7 @@ import (
 	"github.com/kollet/kollet/agent"
 )
 
-// progress shows what goes on.
+// progress shows what goes on. Nothing may be called after close.
 type progress interface {
 	event(agent.Event)
 	say(line string)
@@ -24,9 +24,9 @@ func (s Screen) progress() progress {
 	}
 	f, ok := terminal(s.Err)
 	if !ok || s.Getenv("TERM") == "dumb" || s.Getenv("TERM") == "" {
-		return &lines{w: s.Err, shown: map[string]int64{}}
+		return newQueue(&lines{w: s.Err, shown: map[string]int64{}})
 	}
-	return newLive(f, s.colour(f), s.unicode())
+	return newQueue(newLive(f, s.colour(f), s.unicode()))
 }
 
 // silent shows nothing.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -299,7 +300,24 @@ interrupted
 	for _, e := range events {
 		p.Progress(e)
 	}
+	p.Close()
 	if out.Len()+err.Len() != 0 {
 		t.Errorf("quiet, it said %q and %q", out, err)
+	}
+}
+
+// A terminal that takes nothing any more holds up neither progress nor the end.
+func TestStuckTerminal(t *testing.T) {
+	reader, writer := io.Pipe() // nobody reads
+	defer reader.Close()
+	s, out, _ := screen(JSON)
+	s.Err = writer
+	p := New(s)
+	for range 10 * queueLength {
+		p.Progress(agent.Event{Kind: agent.StepBegins, Step: "cut over"})
+	}
+	p.Say("interrupted")
+	if err := p.Show(Files{"/a"}); err != nil || out.Len() == 0 {
+		t.Errorf("the result is lost: %v", err)
 	}
 }
