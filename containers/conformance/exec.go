@@ -82,8 +82,10 @@ var execTests = []test{
 		sizes := make(chan [2]uint16, 2)
 		sizes <- [2]uint16{80, 24}
 		sizes <- [2]uint16{132, 43}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
 		var out bytes.Buffer
-		status, err := s.Engine.Exec(t.Context(), id, containers.Exec{
+		status, err := s.Engine.Exec(ctx, id, containers.Exec{
 			Argv:   []string{"sh", "-c", `test -t 0 && test -t 1 || exit 1; until [ "$(stty size)" = "43 132" ]; do sleep 0.02; done; read word; echo "size ok, $word"; exit 4`},
 			TTY:    true,
 			Stdin:  strings.NewReader("hello\n"),

@@ -50,7 +50,8 @@ var lifeTests = []test{
 	}},
 	{"stop sends the stop signal and waits", func(t *testing.T, s *suite) {
 		for signal, want := range map[string]int{"": 7, "SIGTERM": 7, "SIGUSR1": 8} {
-			spec := s.script("trap 'exit 8' USR1; " + forever)
+			// It takes longer than an engine that does not wait.
+			spec := s.script("trap 'sleep 1; exit 7' TERM; trap 'sleep 1; exit 8' USR1; echo up; sleep 100000 & wait")
 			spec.StopSignal = signal
 			id := s.start(t, spec)
 			s.awaitUp(t, id)
