@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -60,8 +61,34 @@ func (engine) Inspect(context.Context, string) (containers.Container, error) {
 	return containers.Container{}, errNoContainers
 }
 
-func (engine) List(context.Context, map[string]string) ([]containers.Container, error) {
-	return nil, nil
+// List finds the containers of a generation's services where the variable
+// SERVICES_RUN is set.
+func (engine) List(_ context.Context, labels map[string]string) ([]containers.Container, error) {
+	if os.Getenv("SERVICES_RUN") == "" || labels[agent.LabelService] == "" {
+		return nil, nil
+	}
+	return []containers.Container{{ID: labels[agent.LabelService], State: containers.StateRunning, Spec: containers.Spec{Labels: labels}}}, nil
+}
+
+// Exec tells what it was asked to do, repeats its input and exits with 7.
+func (engine) Exec(_ context.Context, id string, cmd containers.Exec) (int, error) {
+	fmt.Fprintf(cmd.Stdout, "%s: %q as %q with %v, tty %v\n", id, cmd.Argv, cmd.User, cmd.Env, cmd.TTY)
+	if cmd.TTY {
+		fmt.Fprintf(cmd.Stdout, "size %v\n", <-cmd.Resize)
+		return 7, nil
+	}
+	if cmd.Stdin != nil {
+		if _, err := io.Copy(cmd.Stdout, cmd.Stdin); err != nil {
+			return 0, err
+		}
+	}
+	fmt.Fprintln(cmd.Stderr, "to stderr")
+	return 7, nil
+}
+
+func (engine) Logs(_ context.Context, id string, opts containers.LogOptions, w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s: last %d, follow %v, since ever %v\n", id, opts.Tail, opts.Follow, opts.Since.IsZero())
+	return err
 }
 
 func (engine) Create(context.Context, containers.Spec) (string, error) {
@@ -74,10 +101,5 @@ func (engine) Stop(context.Context, string, time.Duration) error { return nil }
 func (engine) Settle(context.Context, string, string, containers.Restart) error {
 	return errNoContainers
 }
-func (engine) Remove(context.Context, string) error                       { return nil }
-func (engine) Exec(context.Context, string, containers.Exec) (int, error) { return 0, errNoContainers }
-func (engine) Close() error                                               { return nil }
-
-func (engine) Logs(context.Context, string, containers.LogOptions, io.Writer) error {
-	return errNoContainers
-}
+func (engine) Remove(context.Context, string) error { return nil }
+func (engine) Close() error                         { return nil }

@@ -72,6 +72,14 @@ nothing to do: the node is on generation 3, as it should be
 
 from generation 3; services: 1 to add, 2 to replace, 1 to remove; 2 changed files; 1 image to pull
 `},
+	{"a tag that means another image now", Plan{From: 3, Changes: []agent.Change{
+		{Service: "web", Action: agent.Replace, Image: &agent.ImageChange{From: "web:1", To: "web:1", Pull: true}},
+	}}, `
+~ web: replace
+    image    web:1 (to be pulled)
+
+from generation 3; services: 1 to replace; 0 changed files; 1 image to pull
+`},
 	{"drift of a service that is dropped", Plan{From: 3, Drift: []agent.Drift{{Service: "old", Text: "old is gone"}}}, `
 old: old is gone
 from generation 3; no service changes; 0 changed files; 0 images to pull
