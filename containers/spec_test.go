@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 		"ipc":                {func(s *Spec) { s.IPC = "shareable" }, "ipc"},
 		"cgroupns":           {func(s *Spec) { s.CgroupNS = "private" }, "cgroupns"},
 		"network":            {func(s *Spec) { s.Network = "bridge" }, "network"},
-		"restart":            {func(s *Spec) { s.Restart = "always" }, "restart"},
+		"restart":            {func(s *Spec) { s.Restart = "on-failure" }, "restart"},
 		"log files alone":    {func(s *Spec) { s.LogFiles = 3 }, "set log_size"},
 		"negative log size":  {func(s *Spec) { s.LogSize = -1 }, "log_size"},
 		"env":                {func(s *Spec) { s.Env = map[string]string{"A=B": "c"} }, `env "A=B"`},
