@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/test/machine"
+)
+
+// figure is one that is kept beside the gaps.
+type figure struct {
+	Unit   string     `json:"unit"`
+	Count  int        `json:"count"`
+	Spread spread     `json:"spread"`
+	Load   [2]float64 `json:"load"`
+}
+
+// trio writes the node file of three tiny services.
+func trio(n *node, registry *machine.Registry, tag string) {
+	var services strings.Builder
+	for i := range 3 {
+		address := fmt.Sprintf("127.0.0.1:%d", 7011+i)
+		fmt.Fprintf(&services, `  tiny-%d:
+    image: %s/%s:%s
+    command: [serve, %q, /etc/tiny.conf]
+    pid: host
+    config: [{content: "{{ .host }}", dest: /etc/tiny.conf, owner: root, perm: "0600"}]
+    health: [{tcp: %q, within: 5s, stable: 200ms, every: 50ms}]
+`, i, registry.Addr, repository, tag, address, address)
+	}
+	n.write(agent.DefaultNodeFile, "profile: none\nkeep: 1\nservices:\n"+services.String())
+}
+
+// BenchmarkNothingToDo measures an upgrade that finds nothing to do, as a whole
+// process, from fork to exit; and, in turn with it, `kollet version`, which is
+// what starting the program takes.
+func BenchmarkNothingToDo(b *testing.B) {
+	b.Run("three tiny services", func(b *testing.B) {
+		engine := machine.Dockerd(b)
+		registry := machine.NewRegistry(b)
+		pushTiny(b, registry, tinyProgram(b), "a", 0)
+		n := newNode(b, engine)
+		trio(n, registry, "a")
+		n.change(string(journal.Committed), "bootstrap")
+		nothingToDo(b, n, "nothing-tiny")
+	})
+	b.Run("compute profile", func(b *testing.B) {
+		images := filepath.Join(buildDir(), "registry")
+		if _, err := os.Stat(images); err != nil {
+			b.Skip("its images are not built: make images")
+		}
+		nothingToDo(b, computeNode(b, images), "nothing-compute")
+	})
+}
+
+func nothingToDo(b *testing.B, n *node, name string) {
+	n.change(string(agent.Unchanged), "upgrade")
+	before := load()
+	var upgrades, versions []float64
+	for b.Loop() {
+		for range 10 {
+			versions = append(versions, runTime(b, n.command("version")))
+			upgrades = append(upgrades, runTime(b, n.command("upgrade")))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	figures := map[string]figure{}
+	for what, values := range map[string][]float64{"upgrade": upgrades, "version": versions} {
+		s := spreadOf(values)
+		figures[what] = figure{"ms", len(values), s, [2]float64{before, load()}}
+		b.ReportMetric(s.Median, what+"-ms")
+		b.ReportMetric(s.Min, what+"-min-ms")
+		b.ReportMetric(s.Max, what+"-max-ms")
+	}
+	keepJSON(b, name+".json", figures)
+}
+
+// runTime is how long a command runs, in milliseconds.
+func runTime(b *testing.B, cmd *exec.Cmd) float64 {
+	b.Helper()
+	begin := time.Now()
+	err := cmd.Run()
+	took := time.Since(begin)
+	if err != nil {
+		b.Fatalf("%s: %v", strings.Join(cmd.Args, " "), err)
+	}
+	return ms(took)
+}
+
+// ballast is how large the images are whose pull an upgrade's memory is
+// measured with.
+const ballast = 100 << 20
+
+// BenchmarkMemory measures the peak of kollet's resident memory in an upgrade of
+// three services that pulls their image of 100 MiB.
+func BenchmarkMemory(b *testing.B) {
+	engine := machine.Dockerd(b)
+	registry := machine.NewRegistry(b)
+	program := tinyProgram(b)
+	n := newNode(b, engine)
+	pushTiny(b, registry, program, "a", 0)
+	trio(n, registry, "a")
+	n.change(string(journal.Committed), "bootstrap")
+	before := load()
+	var peaks []float64
+	for b.Loop() {
+		tag := fmt.Sprintf("large-%d", len(peaks))
+		b.StopTimer()
+		pushTiny(b, registry, program, tag, ballast)
+		b.StartTimer()
+		trio(n, registry, tag)
+		peaks = append(peaks, peakOf(b, n.command("upgrade")))
+	}
+	s := spreadOf(peaks)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(s.Median, "peak-MiB")
+	b.ReportMetric(s.Max, "peak-max-MiB")
+	keepJSON(b, "memory.json", figure{"MiB", len(peaks), s, [2]float64{before, load()}})
+}
+
+// peakOf runs a command and returns the peak of its resident memory in MiB:
+// VmHWM of proc_pid_status(5), which only grows, looked at until the end. The
+// maximum of getrusage(2) is of no use here: a program that Go starts has for a
+// moment the memory of its parent, and the maximum counts that.
+func peakOf(b *testing.B, cmd *exec.Cmd) float64 {
+	b.Helper()
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	check(b, cmd.Start())
+	done := make(chan error)
+	go func() { done <- cmd.Wait() }()
+	peak := 0.0
+	for {
+		if now := highWater(cmd.Process.Pid); now > 0 {
+			peak = now
+		}
+		select {
+		case err := <-done:
+			if err != nil {
+				b.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out.String())
+			}
+			return peak
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// highWater is a process's VmHWM in MiB; 0 when it has ended.
+func highWater(pid int) float64 {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, _ := strconv.ParseFloat(strings.Fields(value)[0], 64)
+			return kib / 1024
+		}
+	}
+	return 0
+}
+
+// BenchmarkSize reports the sizes of the programs; their limits are tests beside
+// them.
+func BenchmarkSize(b *testing.B) {
+	for _, name := range []string{"kollet", "kollet-start"} {
+		info, err := os.Stat(program(b, name))
+		check(b, err)
+		b.ReportMetric(float64(info.Size())/(1<<20), name+"-MiB")
+	}
+	b.ReportMetric(0, "ns/op")
+}

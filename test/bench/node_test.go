@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/docker"
+	"github.com/kollet/kollet/test/machine"
+)
+
+// node is a node in the eyes of its operator: a file-system root, an engine and
+// the kollet program.
+type node struct {
+	b       *testing.B
+	root    string
+	program string
+	socket  string
+	engine  containers.Engine
+}
+
+// newNode makes a node with nothing on it; its containers end with the
+// benchmark.
+func newNode(b *testing.B, engine *machine.Docker) *node {
+	b.Helper()
+	client, err := docker.New(engine.Socket)
+	check(b, err)
+	n := &node{b: b, root: machine.Dir(b, "node"), program: program(b, "kollet"), socket: engine.Socket, engine: client}
+	b.Cleanup(func() {
+		n.clear()
+		client.Close()
+	})
+	return n
+}
+
+func (n *node) clear() {
+	ctx := context.Background()
+	all, err := n.engine.List(ctx, map[string]string{agent.LabelNode: filepath.Join(n.root, agent.StateDir)})
+	if err != nil {
+		return // the engine is down; its own end cleans up
+	}
+	for _, c := range all {
+		_ = n.engine.Stop(ctx, c.ID, 0)
+		_ = n.engine.Remove(ctx, c.ID)
+	}
+}
+
+// write puts a file below the node's root.
+func (n *node) write(path, content string) {
+	n.b.Helper()
+	full := filepath.Join(n.root, path)
+	check(n.b, os.MkdirAll(filepath.Dir(full), 0o755))
+	check(n.b, os.WriteFile(full, []byte(content), 0o600))
+}
+
+func (n *node) command(args ...string) *exec.Cmd {
+	return exec.Command(n.program, append([]string{"--root", n.root, "--engine", n.socket, "--host", "compute-1"}, args...)...)
+}
+
+// change runs a command that may change the node, and wants an outcome.
+func (n *node) change(want string, args ...string) agent.Result {
+	n.b.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := n.command(append([]string{"-o", "json"}, args...)...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var r agent.Result
+	err := cmd.Run()
+	if err == nil {
+		err = json.Unmarshal(stdout.Bytes(), &r)
+	}
+	if err != nil || string(r.Outcome) != want {
+		n.b.Fatalf("kollet %s: %v, outcome %q, want %q\n%s%s", strings.Join(args, " "), err, r.Outcome, want, stdout.String(), stderr.String())
+	}
+	return r
+}
