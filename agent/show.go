@@ -254,7 +254,7 @@ func (a *Agent) serviceContainer(ctx context.Context, service string) (container
 }
 
 // lastLines is how much of a failed service's output an error shows.
-const lastLines = 10
+const lastLines = 20
 
 func (a *Agent) tail(ctx context.Context, id string) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
@@ -58,6 +61,12 @@ type compute struct {
 }
 
 func newCompute(t *testing.T) *compute {
+	// As systemd does on a real node; this is the test's own /run.
+	check(t, unix.Mount("", "/run", "", unix.MS_REC|unix.MS_SHARED, ""))
+	// The network agent takes its identity from an interface's address.
+	if out, err := exec.Command("ip", "link", "add", "node0", "type", "veth", "peer", "name", "node1").CombinedOutput(); err != nil {
+		t.Fatalf("make a network interface: %v: %s", err, out)
+	}
 	c := &compute{
 		docker:   machine.Dockerd(t),
 		registry: machine.NewRegistry(t, machine.RegistryDir(built(t, "registry"))),

@@ -21,9 +21,9 @@ func (g Guests) text(t *text) {
 		if len(guest.Exposed) > 0 {
 			stop = "dies (" + strings.Join(guest.Exposed, ", ") + ")"
 		}
-		rows = append(rows, []string{guest.Name, guest.UUID, strconv.Itoa(guest.PID), guest.Service, strconv.Itoa(guest.Generation), stop})
+		rows = append(rows, []string{guest.Name, guest.UUID, strconv.Itoa(guest.PID), strconv.Itoa(guest.Generation), guest.Container, guest.Image, stop})
 	}
-	t.table([]string{"GUEST", "UUID", "PID", "STARTED BY", "GENERATION", "STOP BY HAND"}, rows, func(row int) string {
+	t.table([]string{"GUEST", "UUID", "PID", "GENERATION", "RUNS FROM", "IMAGE", "STOP BY HAND"}, rows, func(row int) string {
 		if len(g[row].Exposed) > 0 {
 			return yellow
 		}

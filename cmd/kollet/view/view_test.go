@@ -145,12 +145,12 @@ pull             12ms
 verify (failed)  1.0s
 `},
 	{"guests", Guests{
-		{Guest: guest.Guest{Name: "vm1", UUID: "u1", PID: 17, Generation: 3, Service: "nova-libvirt"}},
-		{Guest: guest.Guest{Name: "vm2", UUID: "u2", PID: 1800, Generation: 4, Service: "nova-libvirt"}, Exposed: []string{"devices", "pids"}},
+		{Guest: guest.Guest{Name: "vm1", UUID: "u1", PID: 17, Generation: 3, Service: "nova-libvirt"}, Container: "nova-libvirt-g3", Image: "nova-libvirt:1"},
+		{Guest: guest.Guest{Name: "vm2", UUID: "u2", PID: 1800, Generation: 4, Service: "nova-libvirt"}, Container: "nova-libvirt", Image: "nova-libvirt:2", Exposed: []string{"devices", "pids"}},
 	}, `
-GUEST  UUID  PID   STARTED BY    GENERATION  STOP BY HAND
-vm1    u1    17    nova-libvirt  3           survives
-vm2    u2    1800  nova-libvirt  4           dies (devices, pids)
+GUEST  UUID  PID   GENERATION  RUNS FROM        IMAGE           STOP BY HAND
+vm1    u1    17    3           nova-libvirt-g3  nova-libvirt:1  survives
+vm2    u2    1800  4           nova-libvirt     nova-libvirt:2  dies (devices, pids)
 `},
 	{"checks", Checks{
 		{Name: "engine", Level: agent.Fine, Text: "docker"},

@@ -2,7 +2,8 @@
 // is restricted. There, Docker asks runc for capabilities that nobody can give,
 // and every privileged container fails with "unable to apply caps". This
 // runtime takes the capabilities that its own bounding set lacks out of what it
-// is asked for, and becomes runc.
+// is asked for, lowers resource limits that it could not give without
+// CAP_SYS_RESOURCE, and becomes runc.
 package bounded
 
 import (
@@ -129,7 +130,8 @@ func limit(path string, missing []string) error {
 }
 
 // without returns a runtime configuration or a process of the OCI runtime
-// specification less the given capabilities; nil if it has none of them. All
+// specification less the given capabilities, and with resource limits that can be
+// given without them; nil if nothing has to change. All
 // else keeps its value, numbers to the last digit.
 func without(document []byte, missing []string) ([]byte, error) {
 	var root map[string]any
@@ -146,7 +148,7 @@ func without(document []byte, missing []string) ([]byte, error) {
 		process = p
 	}
 	sets, _ := process["capabilities"].(map[string]any)
-	changed := false
+	changed := slices.Contains(missing, "CAP_SYS_RESOURCE") && lower(process, ceiling)
 	for name, set := range sets { // bounding, effective, …
 		list, _ := set.([]any)
 		kept := slices.DeleteFunc(slices.Clone(list), func(c any) bool {
