@@ -106,7 +106,8 @@ import_debian() {
 
 # layer TAG BASE DIRECTORY [OPTION...]: builds one Dockerfile. The proxy needs no
 # ARG in it: the engine knows these names and keeps them out of the history. The
-# classic builder is in every engine; Debian's has no other.
+# classic builder is in every engine; Debian's has no other. Files go to it with
+# the modes that images need, whatever umask they were checked out with.
 layer() {
 	tag=$1
 	from=$2
@@ -115,12 +116,12 @@ layer() {
 	log=$build/image-$directory.log
 	mkdir -p "$build"
 	started=$(date +%s)
-	set -- "$@" --network host --file "$here/$directory/Dockerfile" --tag "$tag" --build-arg "BASE=$from"
+	set -- "$@" --network host --file "$directory/Dockerfile" --tag "$tag" --build-arg "BASE=$from"
 	[ -z "$proxy" ] || set -- "$@" --build-arg "http_proxy=$proxy"
 	[ -z "$refresh" ] || set -- "$@" --no-cache
 	if [ -n "$verbose" ]; then
-		DOCKER_BUILDKIT=0 docker build "$@" "$here" || die "$tag could not be built"
-	elif ! DOCKER_BUILDKIT=0 docker build "$@" "$here" >"$log" 2>&1; then
+		context | DOCKER_BUILDKIT=0 docker build "$@" - || die "$tag could not be built"
+	elif ! context | DOCKER_BUILDKIT=0 docker build "$@" - >"$log" 2>&1; then
 		tail -n 20 "$log" >&2
 		die "$tag could not be built; all that was printed is in $log"
 	fi
@@ -128,18 +129,22 @@ layer() {
 	say "$tag: $((size / 1000000)) MB, $(($(date +%s) - started)) s"
 }
 
+context() {
+	tar -C "$here" --mode=u+rwX,go+rX,go-w --owner=0 --group=0 -cf - .
+}
+
 # image NAME: builds an image and, once in a run, the one that it stands on.
 image() {
-	tag=${registry}kolla/$1:$version
+	full=${registry}kolla/$1:$version
 	case $1 in
-	nova-libvirt) layer "$tag" kolla/base:latest "$1" --build-arg "VERSION=$version" ;;
-	openvswitch-*) layer "$tag" kolla/base:latest openvswitch --target "$1" --build-arg "VERSION=$version" ;;
+	nova-libvirt) layer "$full" kolla/base:latest "$1" --build-arg "VERSION=$version" ;;
+	openvswitch-*) layer "$full" kolla/base:latest openvswitch --target "$1" --build-arg "VERSION=$version" ;;
 	*)
 		if [ -z "$openstack" ]; then
 			openstack=built
 			layer kolla/openstack-base:latest kolla/base:latest openstack-base
 		fi
-		layer "${registry}kolla/$1:$version" kolla/openstack-base:latest "$1" --build-arg "VERSION=$version"
+		layer "$full" kolla/openstack-base:latest "$1" --build-arg "VERSION=$version"
 		;;
 	esac
 }
