@@ -34,9 +34,12 @@ var lifeTests = []test{
 		equal(t, "state", second.State, containers.StateRunning)
 		equal(t, "pid", second.PID, first.PID)
 		equal(t, "start time", second.Started, first.Started)
-		if cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(first.PID) + "/cmdline"); !strings.Contains(string(cmdline), forever) {
-			t.Errorf("pid %d is %q (%v)", first.PID, cmdline, err)
-		}
+		// Start returns while the runtime is still about to become the program.
+		eventually(t, "the pid is the program's", func() bool {
+			cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(first.PID) + "/cmdline")
+			must(t, err)
+			return strings.Contains(string(cmdline), forever)
+		})
 	}},
 	{"program that is missing is told at start", func(t *testing.T, s *suite) {
 		spec := s.script("")

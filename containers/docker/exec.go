@@ -22,7 +22,7 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 	if len(cmd.Argv) == 0 {
 		return 0, fmt.Errorf("running a command in container %s: it is empty", id)
 	}
-	doing := fmt.Sprintf("running %s in container %s", cmd.Argv[0], e.nameOf(ctx, id))
+	doing := func() string { return fmt.Sprintf("running %s in container %s", cmd.Argv[0], e.nameOf(ctx, id)) }
 	options := container.ExecOptions{
 		Cmd: cmd.Argv, User: cmd.User, Tty: cmd.TTY,
 		AttachStdin: cmd.Stdin != nil, AttachStdout: true, AttachStderr: true,
@@ -32,12 +32,12 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 	}
 	created, err := e.client.ContainerExecCreate(ctx, id, options)
 	if err != nil {
-		return 0, e.fail(doing, err)
+		return 0, e.fail(doing(), err)
 	}
 	attached, err := e.client.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{Tty: cmd.TTY})
 	if err != nil {
 		e.killExec(ctx, created.ID)
-		return 0, e.fail(doing, err)
+		return 0, e.fail(doing(), err)
 	}
 	defer attached.Close()
 
@@ -65,7 +65,7 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 	}
 	if err != nil {
 		e.killExec(ctx, created.ID)
-		return 0, e.fail(doing, err)
+		return 0, e.fail(doing(), err)
 	}
 	return status, nil
 }

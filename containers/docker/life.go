@@ -25,18 +25,18 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
 	// A negative number would wait for ever.
 	seconds := max(0, int(math.Ceil(grace.Seconds())))
-	doing := "stopping container " + e.nameOf(ctx, id)
+	doing := func() string { return "stopping container " + e.nameOf(ctx, id) }
 	if err := e.client.ContainerStop(ctx, id, container.StopOptions{Timeout: &seconds}); err != nil {
-		return e.fail(doing, err)
+		return e.fail(doing(), err)
 	}
 	// The engine answers as soon as the process is gone and cleans up while it
 	// holds the container's lock, which looking at the container waits for.
 	c, err := e.client.ContainerInspect(ctx, id)
 	if err != nil {
-		return e.fail(doing, err)
+		return e.fail(doing(), err)
 	}
 	if c.State.Running {
-		return fmt.Errorf("%s: docker says it was stopped, but it is %s: somebody else started it", doing, c.State.Status)
+		return fmt.Errorf("%s: docker says it was stopped, but it is %s: somebody else started it", doing(), c.State.Status)
 	}
 	return nil
 }
@@ -66,20 +66,20 @@ func (e *Engine) Settle(ctx context.Context, id, name string, restart containers
 
 // Remove deletes a container that does not run.
 func (e *Engine) Remove(ctx context.Context, id string) error {
-	doing := "removing container " + e.nameOf(ctx, id)
 	// RemoveVolumes means those without a name, which the image declares.
 	err := e.client.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true})
 	switch {
 	case err == nil, errdefs.IsNotFound(err):
 		return nil
 	case strings.Contains(err.Error(), "is already in progress"):
-		return e.awaitRemoval(ctx, id, doing)
+		return e.awaitRemoval(ctx, id)
 	}
-	return e.fail(doing, err)
+	return e.fail("removing container "+e.nameOf(ctx, id), err)
 }
 
 // awaitRemoval waits for a removal that somebody else began.
-func (e *Engine) awaitRemoval(ctx context.Context, id, doing string) error {
+func (e *Engine) awaitRemoval(ctx context.Context, id string) error {
+	doing := "removing container " + id
 	done, failed := e.client.ContainerWait(ctx, id, container.WaitConditionRemoved)
 	var err error
 	select {
@@ -101,8 +101,11 @@ func (e *Engine) awaitRemoval(ctx context.Context, id, doing string) error {
 	return e.fail(doing, err)
 }
 
-// nameOf names a container for messages.
+// nameOf names a container in errors, even if ctx has ended; it is not asked
+// for while all goes well, because cutting over counts milliseconds.
 func (e *Engine) nameOf(ctx context.Context, id string) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
 	c, err := e.client.ContainerInspect(ctx, id)
 	if err != nil {
 		return id

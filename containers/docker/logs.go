@@ -14,10 +14,10 @@ import (
 
 // Logs copies what a container printed to w.
 func (e *Engine) Logs(ctx context.Context, id string, opts containers.LogOptions, w io.Writer) error {
-	doing := "reading the log of container " + e.nameOf(ctx, id)
+	doing := func() string { return "reading the log of container " + e.nameOf(ctx, id) }
 	c, err := e.client.ContainerInspect(ctx, id)
 	if err != nil {
-		return e.fail(doing, err)
+		return e.fail(doing(), err)
 	}
 	query := container.LogsOptions{ShowStdout: true, ShowStderr: true, Follow: opts.Follow, Timestamps: opts.Timestamps, Tail: "all"}
 	if opts.Tail > 0 {
@@ -39,10 +39,10 @@ func (e *Engine) Logs(ctx context.Context, id string, opts containers.LogOptions
 		if opts.Follow {
 			return nil
 		}
-		return e.fail(doing, ctx.Err())
+		return e.fail(doing(), ctx.Err())
 	}
 	if err != nil {
-		return e.fail(doing, err)
+		return e.fail(doing(), err)
 	}
 	return nil
 }
