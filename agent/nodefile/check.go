@@ -1,7 +1,10 @@
 package nodefile
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strconv"
 	"strings"
@@ -16,6 +19,7 @@ type document struct {
 	name     string
 	root     *yaml.Node
 	places   map[string]Place
+	zeros    map[string]bool // durations that are written as zero, which is not the same as left out
 	problems *Problems
 }
 
@@ -24,23 +28,79 @@ type document struct {
 // each problem its column and its path: yaml.v3's own errors have lines only,
 // and stop at the first mapping that is wrong.
 func parse(name string, data []byte, into any, problems *Problems) *document {
-	d := &document{name: name, places: map[string]Place{}, problems: problems}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
+	d := &document{name: name, places: map[string]Place{}, zeros: map[string]bool{}, problems: problems}
+	before := problems.Len()
+	if d.root = d.only(data); d.root != nil {
+		d.checkKeys(d.root, "")
+	}
+	if problems.Len() > before {
+		return nil
+	}
+	// The one thing that decoding without a type finds is what following
+	// aliases below must not meet: one that contains itself, or so many that
+	// going over them would take for ever.
+	var types *yaml.TypeError
+	if err := d.root.Decode(new(any)); err != nil && !errors.As(err, &types) {
 		problems.Add(syntax(name, err))
 		return nil
 	}
-	if len(doc.Content) == 0 {
-		problems.Addf(Place{File: name}, "", "the file is empty; it needs at least `profile:` or `services:`")
-		return nil
-	}
-	d.root = doc.Content[0]
-	before := problems.Len()
 	d.check(d.root, reflect.TypeOf(into), "")
 	if problems.Len() > before {
 		return nil
 	}
 	return d
+}
+
+// only returns the root of the one document that a file holds.
+func (d *document) only(data []byte) *yaml.Node {
+	var doc, more yaml.Node
+	in := yaml.NewDecoder(bytes.NewReader(data))
+	err := in.Decode(&doc)
+	switch {
+	case errors.Is(err, io.EOF), err == nil && null(doc.Content[0]):
+		d.problems.Addf(Place{File: d.name}, "", "the file is empty; it needs at least `profile:` or `services:`")
+		return nil
+	case err != nil:
+		d.problems.Add(syntax(d.name, err))
+		return nil
+	}
+	if err := in.Decode(&more); err == nil {
+		d.problems.Addf(d.at(&more), "", "a second document begins here; a node file is one document, so drop the line `---`")
+	} else if !errors.Is(err, io.EOF) {
+		d.problems.Add(syntax(d.name, err))
+	}
+	return doc.Content[0]
+}
+
+func null(n *yaml.Node) bool {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
+}
+
+// checkKeys makes sure that every key is text: of another, its path would say
+// nothing, and yaml.v3 drops a key that is null without a word.
+func (d *document) checkKeys(n *yaml.Node, key string) {
+	for i, child := range n.Content {
+		switch {
+		case n.Kind != yaml.MappingNode:
+			d.checkKeys(child, fmt.Sprintf("%s[%d]", key, i))
+		case i%2 == 1:
+			d.checkKeys(child, join(key, n.Content[i-1].Value))
+		case child.Kind == yaml.AliasNode:
+			d.problems.Addf(d.at(child), key, "a key cannot be an alias; write it out instead of *%s", child.Value)
+		case child.Kind != yaml.ScalarNode || null(child):
+			d.problems.Addf(d.at(child), key, "expected text as key; put it in quotes if it is meant as text")
+		}
+	}
+}
+
+func join(key, below string) string {
+	if key == "" {
+		return below
+	}
+	return key + "." + below
 }
 
 // syntax turns yaml.v3's "yaml: line 3: did not find …" into a Problem.
@@ -61,19 +121,17 @@ func (d *document) at(n *yaml.Node) Place {
 }
 
 // place returns where a key stands, or the nearest key above it.
-func (d *document) place(key string) (Place, bool) {
-	for key != "" {
+func (d *document) place(key string) Place {
+	for ; key != ""; key = above(key) {
 		if at, ok := d.places[key]; ok {
-			return at, true
+			return at
 		}
-		cut := strings.LastIndexAny(key, ".[")
-		if cut < 0 {
-			break
-		}
-		key = key[:cut]
 	}
-	return Place{}, false
+	return Place{File: d.name}
 }
+
+// above returns the key that a key is part of; empty at the top.
+func above(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
 var durationType = reflect.TypeFor[time.Duration]()
 
@@ -84,7 +142,7 @@ func (d *document) check(n *yaml.Node, t reflect.Type, key string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if n.Tag == "!!null" {
+	if null(n) {
 		return
 	}
 	switch {
@@ -98,28 +156,54 @@ func (d *document) check(n *yaml.Node, t reflect.Type, key string) {
 		d.checkStruct(n, t, key)
 	case t.Kind() == reflect.Map:
 		if d.want(n, yaml.MappingNode, key) {
-			d.eachPair(n, key, func(_, value *yaml.Node, path string) { d.check(value, t.Elem(), path) })
+			d.eachPair(n, key, func(_, value *yaml.Node, path string) {
+				if t.Elem().Kind() == reflect.String && null(value) {
+					d.problems.Addf(d.at(value), path, `expected text; write "" for an empty one`)
+				}
+				d.check(value, t.Elem(), path)
+			})
 		}
 	case t.Kind() == reflect.Slice:
 		if d.want(n, yaml.SequenceNode, key) {
 			for i, item := range n.Content {
 				path := fmt.Sprintf("%s[%d]", key, i)
 				d.places[path] = d.at(item)
+				if null(item) {
+					d.problems.Addf(d.at(item), path, "an empty entry; drop it")
+				}
 				d.check(item, t.Elem(), path)
 			}
 		}
 	case t.Kind() == reflect.Interface:
+		d.checkAny(n, t, key)
 	default:
-		if d.want(n, yaml.ScalarNode, key) && n.Decode(reflect.New(t).Interface()) != nil {
+		// yaml.v3 cuts the fraction off a number where a whole one is expected.
+		cut := t.Kind() != reflect.String && n.ShortTag() == "!!float"
+		if d.want(n, yaml.ScalarNode, key) && (cut || n.Decode(reflect.New(t).Interface()) != nil) {
 			d.problems.Addf(d.at(n), key, "expected %s, got %q", kindName(t), n.Value)
 		}
 	}
 }
 
+// checkAny goes over a value that may be anything: only its keys can be wrong.
+func (d *document) checkAny(n *yaml.Node, t reflect.Type, key string) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		d.eachPair(n, key, func(_, value *yaml.Node, path string) { d.check(value, t, path) })
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			d.check(item, t, fmt.Sprintf("%s[%d]", key, i))
+		}
+	}
+}
+
 func (d *document) checkDuration(n *yaml.Node, key string) {
-	if _, err := time.ParseDuration(n.Value); n.Kind != yaml.ScalarNode || err != nil || n.Value == "0" {
+	var value time.Duration
+	err := n.Decode(&value)
+	if n.Kind != yaml.ScalarNode || err != nil || value < 0 {
 		d.problems.Addf(d.at(n), key, "expected a duration with its unit, such as 2s or 1m30s, got %q", n.Value)
 	}
+	d.zeros[key] = value == 0
 }
 
 func (d *document) checkStruct(n *yaml.Node, t reflect.Type, key string) {
@@ -143,16 +227,22 @@ func (d *document) checkStruct(n *yaml.Node, t reflect.Type, key string) {
 		}
 		d.check(value, field, path)
 	})
+	// A key with nothing behind it says nothing: decoded, it would empty a list
+	// or mapping of the profile.
+	var said []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if !null(n.Content[i+1]) {
+			said = append(said, n.Content[i], n.Content[i+1])
+		}
+	}
+	n.Content = said
 }
 
 func (d *document) eachPair(n *yaml.Node, key string, visit func(k, value *yaml.Node, path string)) {
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, value := n.Content[i], n.Content[i+1]
-		path := k.Value
-		if key != "" {
-			path = key + "." + k.Value
-		}
+		path := join(key, k.Value)
 		if k.Tag == "!!merge" {
 			d.problems.Addf(d.at(k), path, "merge keys are not supported; write the keys out")
 			continue

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"reflect"
 	"slices"
 
@@ -57,14 +58,11 @@ func Parse(name string, data []byte, profiles Profiles, change Change) (*Node, e
 	}
 	node.own = own
 	node.OwnVars = slices.Sorted(maps.Keys(node.Vars))
-	node.enums(&problems)
-	if err := problems.Err(); err != nil {
-		return nil, err
-	}
 	if err := node.addProfile(profiles, &problems); err != nil {
 		return nil, err
 	}
 	node.change(change, &problems)
+	node.enums(&problems)
 	node.complete()
 	node.validate(&problems)
 	return node, problems.Err()
@@ -112,7 +110,7 @@ func (n *Node) addProfile(profiles Profiles, problems *Problems) error {
 	}
 	maps.Copy(vars, n.Vars)
 	n.Vars = vars
-	return n.mergeServices(p.Services)
+	return n.mergeServices(p.Services, problems)
 }
 
 // dropNetworks leaves out the services of the networks that were not chosen.
@@ -130,19 +128,12 @@ func (n *Node) dropNetworks(p *profile, problems *Problems) {
 			}
 		}
 	}
-	for name, service := range p.Services {
-		service.After = slices.DeleteFunc(service.After, func(dep string) bool {
-			_, there := p.Services[dep]
-			return !there
-		})
-		p.Services[name] = service
-	}
 }
 
 // mergeServices decodes the node file's services over the profile's: what a
 // mapping does not name stays; lists whose entries have an identity are merged
 // by it, others are replaced.
-func (n *Node) mergeServices(base map[string]Service) error {
+func (n *Node) mergeServices(base map[string]Service, problems *Problems) error {
 	own := n.Services
 	n.Services = map[string]Service{}
 	for name, service := range base {
@@ -166,9 +157,9 @@ func (n *Node) mergeServices(base map[string]Service) error {
 			}
 		}
 		stamp(&service, n.own, key)
-		service.Mounts = mergeBy(mounts, service.Mounts, func(m Mount) string { return m.Target })
-		service.Config = mergeBy(config, service.Config, func(f ConfigFile) string { return f.Dest })
-		service.Ulimits = mergeBy(ulimits, service.Ulimits, func(u Ulimit) string { return u.Name })
+		service.Mounts = mergeBy(mounts, service.Mounts, problems, func(m Mount) (string, Origin) { return path.Clean(m.Target), m.Origin })
+		service.Config = mergeBy(config, service.Config, problems, func(f ConfigFile) (string, Origin) { return path.Clean(f.Dest), f.Origin })
+		service.Ulimits = mergeBy(ulimits, service.Ulimits, problems, func(u Ulimit) (string, Origin) { return u.Name, u.Origin })
 		n.Services[name] = service
 	}
 	return nil
@@ -187,15 +178,23 @@ func stamp(s *Service, d *document, key string) {
 				continue
 			}
 			item.Key = fmt.Sprintf("%s.%s[%d]", key, list.name, i)
-			item.Place, _ = d.place(item.Key)
+			item.Place = d.place(item.Key)
 		}
 	}
 }
 
-func mergeBy[T any](base, over []T, id func(T) string) []T {
+// mergeBy lays over's entries over base's, each over the one that has its
+// identity. Two of over with one identity are a mistake: one would be lost.
+func mergeBy[T any](base, over []T, problems *Problems, id func(T) (string, Origin)) []T {
 	merged := slices.Clone(base)
+	seen := map[string]Origin{}
 	for _, item := range over {
-		at := slices.IndexFunc(merged, func(b T) bool { return id(b) == id(item) })
+		name, origin := id(item)
+		if first, twice := seen[name]; twice {
+			problems.Addf(origin.Place, origin.Key, "%s is set twice in this list, first on line %d; drop one", name, first.Line)
+		}
+		seen[name] = origin
+		at := slices.IndexFunc(merged, func(b T) bool { other, _ := id(b); return other == name })
 		if at < 0 {
 			merged = append(merged, item)
 		} else {
@@ -218,18 +217,18 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 }
 
-// Place returns where a key stands: in the node file, else in the profile.
+// Place returns where a key stands, in the node file, else in the profile; or
+// else where the nearest key above it does.
 func (n *Node) Place(key string) Place {
-	for _, d := range []*document{n.own, n.base} {
-		if d == nil {
-			continue
+	for ; key != ""; key = above(key) {
+		for _, d := range []*document{n.own, n.base} {
+			if d == nil {
+				continue
+			}
+			if at, ok := d.places[key]; ok {
+				return at
+			}
 		}
-		if at, ok := d.places[key]; ok {
-			return at
-		}
-	}
-	if at, ok := n.own.place(key); ok {
-		return at
 	}
 	return Place{File: n.own.name}
 }
@@ -244,8 +243,11 @@ func Keep(path string) (int, error) {
 	node := defaults()
 	if err := yaml.Unmarshal(data, &struct {
 		Keep *int `yaml:"keep"`
-	}{&node.Keep}); err != nil || node.Keep < 1 {
+	}{&node.Keep}); err != nil {
 		return 0, fmt.Errorf("read keep from %s: %w", path, err)
+	}
+	if node.Keep < 1 {
+		return 0, fmt.Errorf("read keep from %s: expected 1 or more, got %d", path, node.Keep)
 	}
 	return node.Keep, nil
 }

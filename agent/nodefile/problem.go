@@ -2,7 +2,7 @@ package nodefile
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -71,11 +71,20 @@ func (p *Problems) Err() error {
 	if p.all == nil {
 		return nil
 	}
-	sort.SliceStable(p.all.Errors, func(i, j int) bool {
-		a, aok := p.all.Errors[i].(Problem)
-		b, bok := p.all.Errors[j].(Problem)
-		return aok && bok && a.File == b.File && a.Line < b.Line
-	})
+	first := map[string]int{} // where in the list a file is first named
+	for i, err := range slices.Backward(p.all.Errors) {
+		if problem, ok := err.(Problem); ok {
+			first[problem.File] = i
+		}
+	}
+	order := func(err error) []int {
+		problem, ok := err.(Problem)
+		if !ok { // it has no place, like a flag, and comes last
+			return []int{len(p.all.Errors)}
+		}
+		return []int{first[problem.File], problem.Line, problem.Column}
+	}
+	slices.SortStableFunc(p.all.Errors, func(a, b error) int { return slices.Compare(order(a), order(b)) })
 	p.all.ErrorFormat = func(errs []error) string {
 		lines := make([]string, len(errs))
 		for i, err := range errs {

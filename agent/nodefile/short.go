@@ -39,8 +39,8 @@ func shortMount(text string) (Mount, error) {
 	default:
 		return m, fmt.Errorf("expected SOURCE:TARGET[:OPTIONS], got %q", text)
 	}
-	if !strings.HasPrefix(m.Target, "/") {
-		return m, fmt.Errorf("expected SOURCE:TARGET[:OPTIONS] with an absolute target, got %q", text)
+	if !strings.HasPrefix(m.Target, "/") || len(parts) > 1 && m.Source == "" {
+		return m, fmt.Errorf("expected SOURCE:TARGET[:OPTIONS] with a source and an absolute target, got %q", text)
 	}
 	if len(parts) < 3 {
 		return m, nil

@@ -10,9 +10,10 @@ import (
 
 	"github.com/distribution/reference"
 	"github.com/docker/go-units"
+	"github.com/moby/sys/signal"
 )
 
-var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]*$`)
+var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]+$`)
 
 // enums checks what later steps rely on.
 func (n *Node) enums(problems *Problems) {
@@ -30,10 +31,16 @@ func (n *Node) enums(problems *Problems) {
 
 // complete fills in what a service leaves out.
 func (n *Node) complete() {
+	maps.DeleteFunc(n.Services, func(_ string, s Service) bool { return s.Disabled })
+	absent := func(name string) bool { _, there := n.Services[name]; return !there }
 	for name, s := range n.Services {
-		if s.Disabled {
-			delete(n.Services, name)
-			continue
+		key := "services." + name
+		// What the profile says of a service that this node leaves out goes with it.
+		if _, own := n.own.places[key+".after"]; !own {
+			s.After = slices.DeleteFunc(s.After, absent)
+		}
+		if _, own := n.own.places[key+".together"]; !own {
+			s.Together = slices.DeleteFunc(s.Together, absent)
 		}
 		if s.Image != "" {
 			s.Image = n.Images.Complete(s.Image)
@@ -43,12 +50,13 @@ func (n *Node) complete() {
 		setDefault(&s.CgroupNS, "private")
 		setDefault(&s.Network, "host")
 		setDefault(&s.Restart, "always")
-		setDefault(&s.StopGrace, 60*time.Second)
+		n.setDuration(&s.StopGrace, key+".stop_grace", 60*time.Second)
 		for i := range s.Health {
-			setDefault(&s.Health[i].Every, time.Second)
-			setDefault(&s.Health[i].Within, time.Minute)
-			setDefault(&s.Health[i].Stable, 2*time.Second)
-			setDefault(&s.Health[i].Limit, 10*time.Second)
+			p := &s.Health[i]
+			n.setDuration(&p.Every, p.Key+".every", time.Second)
+			n.setDuration(&p.Within, p.Key+".within", time.Minute)
+			n.setDuration(&p.Stable, p.Key+".stable", 2*time.Second)
+			n.setDuration(&p.Limit, p.Key+".limit", 10*time.Second)
 		}
 		for i := range s.Config {
 			setDefault(&s.Config[i].Format, "text")
@@ -64,15 +72,22 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
+// setDuration keeps a zero that somebody wrote.
+func (n *Node) setDuration(field *time.Duration, key string, value time.Duration) {
+	if !n.own.zeros[key] && (n.base == nil || !n.base.zeros[key]) {
+		setDefault(field, value)
+	}
+}
+
 // Complete gives an image name its registry and tag where it has none.
 func (i Images) Complete(image string) string {
-	name, digest, _ := strings.Cut(image, "@")
+	name, digest, pinned := strings.Cut(image, "@")
 	if !strings.Contains(name, "/") && i.Registry != "" {
 		name = strings.TrimSuffix(i.Registry, "/") + "/" + name
 	}
 	tagged := strings.Contains(path.Base(name), ":")
 	switch {
-	case digest != "":
+	case pinned:
 		return name + "@" + digest
 	case !tagged && i.Tag != "":
 		return name + ":" + i.Tag
@@ -105,7 +120,7 @@ func (n *Node) validateService(name string, s Service, problems *Problems) {
 		problems.Addf(n.Place(full), full, format, args...)
 	}
 	if !serviceName.MatchString(name) {
-		problems.Addf(n.Place(key), key, "a service's name is made of a-z, 0-9, '_', '.' and '-'")
+		problems.Addf(n.Place(key), key, "a service's name is two or more of a-z, 0-9, '_', '.' and '-', the first a letter or digit")
 	}
 	n.validateImage(s.Image, bad)
 	for _, mode := range []struct {
@@ -120,6 +135,11 @@ func (n *Node) validateService(name string, s Service, problems *Problems) {
 	} {
 		if !slices.Contains(mode.allowed, mode.value) {
 			bad(mode.field, "expected one of %s, got %q", strings.Join(mode.allowed, ", "), mode.value)
+		}
+	}
+	if s.StopSignal != "" {
+		if number, err := signal.ParseSignal(s.StopSignal); err != nil || !signal.ValidSignalForPlatform(number) {
+			bad("stop_signal", "expected a signal such as SIGTERM or 15, got %q", s.StopSignal)
 		}
 	}
 	if s.LogSize != "" {
@@ -199,6 +219,9 @@ func validateEntries(s Service, problems *Problems) {
 		}
 		if kinds != 1 {
 			problems.Addf(p.Place, p.Key, "expected exactly one of exec, tcp, unix and http")
+		}
+		if p.Every == 0 || p.Within == 0 || p.Limit == 0 {
+			problems.Addf(p.Place, p.Key, "every, within and limit must be more than zero; left out, they have defaults")
 		}
 	}
 }

@@ -1,0 +1,104 @@
+package nodefile_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/agent/nodefile"
+)
+
+func TestComplete(t *testing.T) {
+	const digest = "@sha256:0123456789012345678901234567890123456789012345678901234567890123"
+	full := nodefile.Images{Registry: "reg:5000/kolla", Tag: "v1"}
+	for _, c := range []struct {
+		images      nodefile.Images
+		image, want string
+	}{
+		{full, "nova", "reg:5000/kolla/nova:v1"},
+		{full, "nova:2", "reg:5000/kolla/nova:2"},
+		{full, "nova" + digest, "reg:5000/kolla/nova" + digest},
+		{full, "nova:2" + digest, "reg:5000/kolla/nova:2" + digest},
+		{full, "other/nova", "other/nova:v1"},
+		{full, "other:5000/nova", "other:5000/nova:v1"},
+		{full, "other:5000/nova:2", "other:5000/nova:2"},
+		{full, "other/nova" + digest, "other/nova" + digest},
+		{full, "nova@", "reg:5000/kolla/nova@"}, // so that the check sees the mistake
+		{nodefile.Images{Registry: "reg/", Tag: "v1"}, "nova", "reg/nova:v1"},
+		{nodefile.Images{Registry: "reg"}, "nova", "reg/nova"},
+		{nodefile.Images{Tag: "v1"}, "nova", "nova:v1"},
+		{nodefile.Images{}, "nova", "nova"},
+	} {
+		if got := c.images.Complete(c.image); got != c.want {
+			t.Errorf("%+v: %s is %s, want %s", c.images, c.image, got, c.want)
+		}
+	}
+}
+
+func TestChange(t *testing.T) {
+	text := []byte("profile: none\nimages: {registry: reg, tag: v1}\nservices:\n  aa: {image: a}\n  bb: {image: 'b:1'}\n  cc: {image: c, disabled: true}\n")
+	for name, c := range map[string]struct {
+		change     nodefile.Change
+		a, b, pull string
+		problem    string
+	}{
+		"none":       {nodefile.Change{}, "reg/a:v1", "reg/b:1", "missing", ""},
+		"tag":        {nodefile.Change{Tag: "v2"}, "reg/a:v2", "reg/b:1", "missing", ""},
+		"pull":       {nodefile.Change{Pull: "always"}, "reg/a:v1", "reg/b:1", "always", ""},
+		"image":      {nodefile.Change{Images: map[string]string{"bb": "other/x"}}, "reg/a:v1", "other/x:v1", "missing", ""},
+		"bad pull":   {nodefile.Change{Pull: "often"}, "", "", "", `node.yaml:2:1: images.pull: expected one of missing, always, never, got "often"`},
+		"no service": {nodefile.Change{Images: map[string]string{"aaa": "x"}}, "", "", "", `--image aaa=…: the node has no service "aaa"; did you mean aa?`},
+		"bad image":  {nodefile.Change{Images: map[string]string{"aa": "X"}}, "", "", "", `node.yaml:4:8: services.aa.image: "reg/X:v1" is no image reference`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, err := nodefile.Parse("node.yaml", text, profiles, c.change)
+			if c.problem != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), c.problem) {
+					t.Errorf("got %v, want %s", err, c.problem)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, b := node.Services["aa"].Image, node.Services["bb"].Image; a != c.a || b != c.b || node.Images.Pull != c.pull {
+				t.Errorf("got %s, %s, %s", a, b, node.Images.Pull)
+			}
+		})
+	}
+}
+
+func TestKeepAndEngine(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		keep   int
+		engine string
+		err    string // in Keep's error
+	}{
+		"set":             {"keep: 7\nengine: containerd\n", 7, "containerd", ""},
+		"left out":        {"images: {}\n", 3, "docker", ""},
+		"null":            {"keep:\nengine:\n", 3, "docker", ""},
+		"otherwise wrong": {"keep: 5\nengin: x\nservices: [1]\n", 5, "docker", ""},
+		"none":            {"keep: 0\n", 0, "docker", "expected 1 or more, got 0"},
+		"a word":          {"keep: all\nengine: [a]\n", 0, "docker", "cannot unmarshal"},
+		"no YAML":         {"keep: [\n", 0, "docker", "yaml: line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "node.yaml")
+			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			keep, err := nodefile.Keep(path)
+			if keep != c.keep || (err == nil) != (c.err == "") || err != nil && (!strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "%!")) {
+				t.Errorf("keep %d, %v", keep, err)
+			}
+			if engine := nodefile.Engine(path); engine != c.engine {
+				t.Errorf("engine %s", engine)
+			}
+		})
+	}
+	if _, err := nodefile.Keep(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("no error without a file")
+	}
+}
