@@ -74,9 +74,17 @@ type File struct {
 
 // Fingerprint is the same for two services whose containers would be the same:
 // a service whose fingerprint did not change keeps its container. How health is
-// probed or in which order services start is no part of it.
+// probed or in which order services start is no part of it, nor by which name
+// an image was called. What is not named here is, so that a field that is added
+// counts.
 func (s Service) Fingerprint() string {
-	data, err := json.Marshal([]any{s.Image.ID, s.Spec, s.User, s.Argv, s.Command, s.Warm, s.Files, s.Modes})
+	s.Spec = s.Spec.Canonical()
+	s.Ref, s.Image.Digest, s.Origin = "", "", 0
+	s.StopGrace, s.After, s.Together, s.Health, s.Guests = 0, nil, nil, nil, nil
+	if len(s.Argv) == 0 {
+		s.Argv = nil // an empty list and none are one, as in a record that was read back
+	}
+	data, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // plain data
 	}

@@ -103,7 +103,8 @@ func (s Store) List() ([]int, error) {
 	}
 	var numbers []int
 	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name()); err == nil {
+		// What somebody else put here, such as a copy named 7, is none.
+		if n, err := strconv.Atoi(e.Name()); err == nil && n > 0 && e.Name() == filepath.Base(s.Path(n)) {
 			numbers = append(numbers, n)
 		}
 	}
@@ -177,6 +178,9 @@ func writeFiles(dir string, files []Rendered) error {
 // first, so that a crash leaves no half of it under its name.
 func (s Store) Remove(number int) error {
 	dying := filepath.Join(s.generations(), ".old-"+filepath.Base(s.Path(number)))
+	if err := os.RemoveAll(dying); err != nil { // a crash left it; a directory replaces only an empty one
+		return fmt.Errorf("remove generation %d: %w", number, err)
+	}
 	if err := os.Rename(s.Path(number), dying); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove generation %d: %w", number, err)
 	}
