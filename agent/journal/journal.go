@@ -72,6 +72,7 @@ type Journal struct {
 	file  *os.File
 	now   func() time.Time
 	count int
+	whole int64 // bytes of whole records
 }
 
 // Create starts the journal of the transaction that leads to generation begin.To.
@@ -107,22 +108,28 @@ func Reopen(dir string, to int, now func() time.Time) (*Journal, []Record, error
 		f.Close()
 		return nil, nil, fmt.Errorf("reopen the journal: %w", err)
 	}
-	return &Journal{file: f, now: now, count: len(records)}, records, nil
+	return &Journal{file: f, now: now, count: len(records), whole: whole}, records, nil
 }
 
-// Append adds a record and returns once it is on stable storage.
+// Append adds a record and returns once it is on stable storage. If it cannot be
+// written, on a full disk say, nothing of it stays: the next record would follow
+// on half a line, and recovery must not take a step for done that nobody heard
+// was written.
 func (j *Journal) Append(r Record) error {
 	r.Time = j.now().UTC()
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("journal %s %s: %w", r.Event, r.Step, err)
 	}
-	if _, err := j.file.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("journal %s %s: %w", r.Event, r.Step, err)
+	line = append(line, '\n')
+	_, err = j.file.Write(line)
+	if err == nil {
+		err = j.file.Sync()
 	}
-	if err := j.file.Sync(); err != nil {
-		return fmt.Errorf("journal %s %s: %w", r.Event, r.Step, err)
+	if err != nil {
+		return errors.Join(fmt.Errorf("journal %s %s: %w", r.Event, r.Step, err), j.file.Truncate(j.whole))
 	}
+	j.whole += int64(len(line))
 	j.count++
 	fault(j.count)
 	return nil
@@ -149,7 +156,7 @@ func List(dir string) ([]int, error) {
 	var numbers []int
 	for _, e := range entries {
 		n, err := strconv.Atoi(strings.TrimSuffix(e.Name(), ".jsonl"))
-		if err == nil && strings.HasSuffix(e.Name(), ".jsonl") {
+		if err == nil && n > 0 && e.Name() == filepath.Base(path(dir, n)) {
 			numbers = append(numbers, n)
 		}
 	}
@@ -194,10 +201,23 @@ func parse(data []byte) ([]Record, int64, error) {
 			return records, whole, nil
 		}
 		var r Record
-		if err := json.Unmarshal(line, &r); err != nil {
+		err = json.Unmarshal(line, &r)
+		if err == nil && !fits(r, len(records)) {
+			err = errors.New("no record of a journal, or not the first")
+		}
+		if err != nil {
 			return nil, 0, fmt.Errorf("%d: damaged record (%w); move the file aside once the node has been looked at", len(records)+1, err)
 		}
 		records = append(records, r)
 		whole += int64(len(line))
 	}
+}
+
+// fits reports whether a record can stand behind so many others. A journal that
+// a crash left empty has but an end.
+func fits(r Record, before int) bool {
+	if before == 0 {
+		return r.Event == Begin && r.To > 0 || r.Event == End
+	}
+	return r.Event != "" && r.Event != Begin
 }

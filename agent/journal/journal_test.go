@@ -1,0 +1,272 @@
+package journal
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func clock() time.Time { return noon.In(time.FixedZone("", 3600)) }
+
+func create(t *testing.T, dir string, to int) *Journal {
+	t.Helper()
+	j, err := Create(dir, Record{From: 1, To: to, Reason: "upgrade"}, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func add(t *testing.T, j *Journal, records ...Record) {
+	t.Helper()
+	for _, r := range records {
+		if err := j.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var whole = []Record{
+	{Event: Intent, Step: "cut over a", Old: map[string][]string{"a": {"id1", "id2"}, "b": {}}},
+	{Event: Done, Step: "cut over a"},
+	{Event: Failed, Step: "verify", Note: "two\nlines, \"quoted\""},
+	{Event: Commit, Gaps: map[string]Gap{"a": {1.5, 2, 3}}},
+	{Event: End, Outcome: Committed},
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep/journal")
+	add(t, create(t, dir, 7), whole...)
+	got, err := Read(dir, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := append([]Record{{Event: Begin, From: 1, To: 7, Reason: "upgrade"}}, whole...)
+	for i := range want {
+		want[i].Time = noon
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if info, err := os.Stat(path(dir, 7)); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	for i, c := range []struct {
+		events           []Event
+		ended, committed bool
+	}{
+		{nil, false, false},
+		{[]Event{Begin, Intent, Done}, false, false},
+		{[]Event{Begin, Intent, Done, Commit}, false, true},
+		{[]Event{Begin, Commit, End}, true, true},
+		{[]Event{Begin, Intent, Undo, Undone, End}, true, false},
+	} {
+		var records []Record
+		for _, e := range c.events {
+			records = append(records, Record{Event: e})
+		}
+		if Ended(records) != c.ended || HasCommitted(records) != c.committed {
+			t.Errorf("%d: %v: ended %v, committed %v", i, c.events, Ended(records), HasCommitted(records))
+		}
+	}
+}
+
+const (
+	begin  = `{"time":"2026-01-02T12:00:00Z","event":"begin","from":1,"to":7}` + "\n"
+	intent = `{"time":"2026-01-02T12:00:00Z","event":"intent","step":"pull"}` + "\n"
+	end    = `{"time":"2026-01-02T12:00:00Z","event":"end","outcome":"discarded"}` + "\n"
+)
+
+// Journals as crashes and people leave them.
+func TestDamage(t *testing.T) {
+	for name, c := range map[string]struct {
+		text    string
+		records int
+		whole   int
+		damaged string // number of the line
+	}{
+		"empty":                    {"", 0, 0, ""},
+		"torn first line":          {begin[:20], 0, 0, ""},
+		"whole":                    {begin + intent, 2, len(begin + intent), ""},
+		"torn last line":           {begin + intent + intent[:9], 2, len(begin + intent), ""},
+		"last line but its end":    {begin + intent[:len(intent)-1], 1, len(begin), ""},
+		"blocks never written":     {begin + strings.Repeat("\x00", 512), 1, len(begin), ""},
+		"an end alone":             {end, 1, len(end), ""},
+		"torn line in the middle":  {begin + intent[:9] + "\n" + end, 0, 0, "2"},
+		"two records on a line":    {begin + intent[:9] + intent, 0, 0, "2"},
+		"empty line":               {begin + "\n" + end, 0, 0, "2"},
+		"null":                     {begin + "null\n", 0, 0, "2"},
+		"no event":                 {begin + "{}\n", 0, 0, "2"},
+		"beginning lost":           {intent + end, 0, 0, "1"},
+		"beginning without an aim": {`{"event":"begin"}` + "\n", 0, 0, "1"},
+		"two journals in one":      {begin + begin, 0, 0, "2"},
+		"binary":                   {"\xff\xfe\n", 0, 0, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(path(dir, 7), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			records, whole, err := read(path(dir, 7))
+			if c.damaged != "" {
+				if want := path(dir, 7) + ":" + c.damaged + ": damaged record"; err == nil || !strings.HasPrefix(err.Error(), want) {
+					t.Errorf("got %v, want %s", err, want)
+				}
+				if _, _, err := Reopen(dir, 7, clock); err == nil {
+					t.Error("it was opened again")
+				}
+				if data, err := os.ReadFile(path(dir, 7)); err != nil || string(data) != c.text {
+					t.Errorf("it was changed: %q, %v", data, err)
+				}
+				return
+			}
+			if err != nil || len(records) != c.records || whole != int64(c.whole) {
+				t.Errorf("%d records, %d bytes whole, %v", len(records), whole, err)
+			}
+		})
+	}
+	if _, err := Read(t.TempDir(), 7); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+}
+
+// What follows on a torn line stands on a line of its own.
+func TestReopen(t *testing.T) {
+	dir := t.TempDir()
+	for _, torn := range []string{"", intent[:9], intent[:len(intent)-1], "\x00\x00"} {
+		if err := os.WriteFile(path(dir, 7), []byte(begin+torn), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, records, err := Reopen(dir, 7, clock)
+		if err != nil || len(records) != 1 || records[0].From != 1 {
+			t.Fatalf("torn %q: %v, %v", torn, records, err)
+		}
+		add(t, j, Record{Event: Undo, Step: "pull"}, Record{Event: End, Outcome: Discarded})
+		j.Close()
+		if got, err := Read(dir, 7); err != nil || len(got) != 3 || got[1].Event != Undo || !Ended(got) {
+			t.Errorf("torn %q: %v, %v", torn, got, err)
+		}
+	}
+	if _, _, err := Reopen(dir, 8, clock); err == nil {
+		t.Error("a journal that is not there was opened")
+	}
+}
+
+// A record that did not fit leaves nothing of itself, and the next is readable.
+func TestDiskFull(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	limit := func(size uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: before.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer limit(before.Cur)
+	dir := t.TempDir()
+	j := create(t, dir, 7)
+	info, err := os.Stat(path(dir, 7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit(uint64(info.Size()) + 10)
+	if err := j.Append(Record{Event: Commit}); !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("got %v", err)
+	}
+	limit(before.Cur)
+	add(t, j, Record{Event: Undo, Step: "stage"})
+	records, err := Read(dir, 7)
+	if err != nil || len(records) != 2 || HasCommitted(records) {
+		t.Errorf("got %+v, %v", records, err)
+	}
+}
+
+// Of many who start the same transaction one does.
+func TestConcurrentCreate(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	won := 0
+	for range 20 {
+		wg.Go(func() {
+			j, err := Create(dir, Record{To: 7}, clock)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+				j.Close()
+			} else if !errors.Is(err, fs.ErrExist) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if records, err := Read(dir, 7); won != 1 || err != nil || len(records) != 1 {
+		t.Errorf("%d won, %v, %v", won, records, err)
+	}
+}
+
+func TestList(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"000002.jsonl", "000010.jsonl", "000001.jsonl", "1000000.jsonl", "5.jsonl", "-00001.jsonl", "000000.jsonl", "000003.jsonl.bak", "000004", "notes"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := List(dir); err != nil || !slices.Equal(got, []int{1, 2, 10, 1000000}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := List(filepath.Join(dir, "none")); err != nil || len(got) > 0 {
+		t.Errorf("without a directory: %v, %v", got, err)
+	}
+	if _, err := List(filepath.Join(dir, "notes")); err == nil {
+		t.Error("a file was listed")
+	}
+}
+
+// FuzzParse: what is read is a prefix of whole lines, and reading it again
+// gives the same.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", begin + intent + end, begin + intent[:5], end, "\n", "null\n", begin + `{"event":"commit","gaps":{"a":{"ended_ms":1e400}}}` + "\n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		records, whole, err := parse(data)
+		if err != nil {
+			if records != nil || whole != 0 {
+				t.Errorf("%d records and an error", len(records))
+			}
+			return
+		}
+		if whole < 0 || whole > int64(len(data)) || strings.Count(string(data[:whole]), "\n") != len(records) || strings.Contains(string(data[whole:]), "\n") {
+			t.Fatalf("%d records in %d bytes of %q", len(records), whole, data)
+		}
+		again, size, err := parse(data[:whole])
+		if err != nil || size != whole || !reflect.DeepEqual(again, records) {
+			t.Errorf("again: %v, %d, %v", again, size, err)
+		}
+		for i, r := range records {
+			if r.Event == "" || (r.Event == Begin) != (i == 0) && r.Event != End {
+				t.Errorf("record %d is %+v", i, r)
+			}
+		}
+	})
+}
