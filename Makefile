@@ -42,6 +42,7 @@ up: ## set up a compute node on this machine, boot a guest, upgrade libvirt unde
 	@test/up/up.sh
 
 down: ## take away what make up made
+	@[ -x bin/kollet ] || $(MAKE) --no-print-directory build
 	@test/up/down.sh
 
 test: ## set up what is missing, then run every check and test
@@ -97,4 +98,5 @@ bench: ## benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
 clean: ## remove what was built
+	@[ ! -e /var/lib/kollet-up/made ] || { echo "what make up runs needs bin and build: make down first" >&2; exit 1; }
 	rm -rf bin build agent/gate/start/kollet-start

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kollet/kollet/test/machine"
+)
+
+const (
+	look  = 20 * time.Millisecond // between two looks at the console
+	every = 5                     // ticks between two that are shown: about a second
+	after = 10                    // ticks to wait for when the command has ended
+	limit = time.Minute           // for these
+)
+
+// watch runs the command beside the guest.
+func watch(console string, pid int, command []string) (status int, err error) {
+	before, err := started(pid)
+	if err != nil {
+		return 0, err
+	}
+	s := &screen{}
+	c := &counter{path: console, show: s.line}
+	if err := c.look(); err != nil {
+		return 0, err
+	}
+	first := c.last
+	if status, err = c.during(command, s); err != nil {
+		return status, err
+	}
+	if err := c.until(c.last + after); err != nil {
+		return status, err
+	}
+	now, err := started(pid)
+	if err != nil || now != before {
+		return 1, fmt.Errorf("process %d is not the guest any more: %v", pid, err)
+	}
+	ticks, err := machine.Ticks(console)
+	if err != nil {
+		return 1, err
+	}
+	// The console's file may have been rotated, so it need not begin with 1.
+	for i := 1; i < len(ticks); i++ {
+		if ticks[i] != ticks[i-1]+1 {
+			return 1, fmt.Errorf("the guest's count is broken: tick %d after %d", ticks[i], ticks[i-1])
+		}
+	}
+	s.line("guest", fmt.Sprintf("process %d counted from %d to %d and skipped nothing; longest pause %.2f s", pid, first, c.last, c.pause.Seconds()))
+	return status, nil
+}
+
+// during runs the command, shows its output, and counts until it ends.
+func (c *counter) during(command []string, s *screen) (status int, err error) {
+	cmd := exec.Command(command[0], command[1:]...)
+	out, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	ended := make(chan error, 1)
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			s.line("kollet", lines.Text())
+		}
+		_, _ = io.Copy(io.Discard, out) // a line that is too long must not stop the command
+	}()
+	go func() {
+		err := cmd.Run()
+		w.Close()
+		ended <- err
+	}()
+	for {
+		select {
+		case err := <-ended:
+			<-shown
+			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+				return exit.ExitCode(), nil
+			}
+			return 0, err
+		case <-time.After(look):
+			if err := c.look(); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+// counter follows a guest's count.
+type counter struct {
+	path  string
+	show  func(who, text string)
+	last  int
+	at    time.Time     // when it was seen
+	pause time.Duration // the longest between two ticks
+}
+
+func (c *counter) look() error {
+	ticks, err := machine.Ticks(c.path)
+	if err != nil || len(ticks) == 0 || ticks[len(ticks)-1] == c.last {
+		return err
+	}
+	now := time.Now()
+	if !c.at.IsZero() {
+		c.pause = max(c.pause, now.Sub(c.at))
+	}
+	if n := ticks[len(ticks)-1]; c.last == 0 || n/every != c.last/every {
+		c.show("console", fmt.Sprintf("tick %d", n))
+	}
+	c.last, c.at = ticks[len(ticks)-1], now
+	return nil
+}
+
+func (c *counter) until(n int) error {
+	for deadline := time.Now().Add(limit); c.last < n; time.Sleep(look) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the guest's console stopped at tick %d", c.last)
+		}
+		if err := c.look(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// started is when a process started, in clock ticks after boot: field 22 in
+// proc_pid_stat(5). With its id it names a process for good.
+func started(pid int) (string, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", err
+	}
+	// The second field, in parentheses, may hold spaces.
+	_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " ")
+	fields := strings.Fields(rest)
+	if len(fields) < 20 {
+		return "", fmt.Errorf("strange /proc/%d/stat: %q", pid, stat)
+	}
+	return fields[19], nil
+}
+
+// screen prints whole lines, with the time.
+type screen struct{ mu sync.Mutex }
+
+func (s *screen) line(who, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Printf("%s  %-7s  %s\n", time.Now().Format("15:04:05.000"), who, text)
+}

@@ -1,0 +1,92 @@
+#!/bin/sh
+# make down: takes away what make up made on this machine, and nothing else.
+set -eu
+cd "$(dirname "$0")/../.."
+checkout=$PWD
+here=$checkout/test/up
+# shellcheck source=test/up/made.sh
+. "$here/made.sh"
+
+PATH=$checkout/bin:$PATH
+export DOCKER_HOST=unix:///var/run/docker.sock
+
+main() {
+	if [ ! -e "$list" ]; then
+		echo "make up made nothing on this machine"
+		rm -rf "$mine"
+		return
+	fi
+	say "Taking away what make up made"
+	[ -z "$(each node)" ] || node
+	for daemon in $(each daemon); do stop "$daemon"; done
+	for service in $(each service); do systemctl stop "$service.socket" "$service.service"; done
+	host
+	files
+}
+
+# node: guests, containers, volumes, images, and the cgroups that held them.
+node() {
+	if ! docker version >/dev/null 2>&1; then
+		note "Docker does not answer; it is started once more"
+		# shellcheck source=test/up/host.sh
+		. "$here/host.sh"
+		engine
+	fi
+	for pid in $(guests); do
+		kill "$pid"
+		gone "$pid" || kill -9 "$pid"
+		note "guest (process $pid) ended"
+	done
+	docker ps --all --quiet --filter label=org.kollet.node=/var/lib/kollet | remove containers docker rm --force --volumes
+	# What helped guests was kept apart from containers, as guests are.
+	if made cgroup kollet-guests; then
+		cat /sys/fs/cgroup/*/kollet-guests/cgroup.procs /sys/fs/cgroup/kollet-guests/cgroup.procs 2>/dev/null | sort -u |
+			while read -r pid; do kill -9 "$pid" && gone "$pid"; done
+	fi
+	made daemon dockerd && return # all else is below its data root
+	docker volume ls --quiet --filter label=org.kollet.volume | remove volumes docker volume rm
+	for repository in $(each images); do
+		docker image ls --quiet --no-trunc "$repository/*" | sort -u | remove images docker image rm --force
+	done
+}
+
+# guests: process ids of the node's guests.
+guests() {
+	kollet guests --output json | tr ',{}' '\n' | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p'
+}
+
+# remove WHAT COMMAND...: runs a command on the words that it reads, if any.
+remove() {
+	what=$1
+	shift
+	words=$(cat)
+	[ -n "$words" ] || return 0
+	echo "$words" | xargs "$@" >/dev/null
+	note "$(echo "$words" | wc -l) $what removed"
+}
+
+# host: mounts and cgroups.
+host() {
+	for dir in $(each mount); do
+		! mountpoint -q "$dir" || umount --recursive --lazy "$dir"
+	done
+	for dir in $(each shared); do mount --make-rprivate "$dir"; done
+	for name in $(each cgroup); do
+		for dir in /sys/fs/cgroup/*/"$name" "/sys/fs/cgroup/$name"; do
+			[ ! -d "$dir" ] || find "$dir" -depth -type d -exec rmdir {} + 2>/dev/null || true # or somebody else uses it
+		done
+	done
+}
+
+# files: what make up wrote, what the node keeps, and the list itself.
+files() {
+	for path in $(each file); do rm -f "$path"; done
+	for path in $(each tree); do rm -rf "$path"; done
+	# What Docker mounted below its data.
+	findmnt --raw --noheadings --output TARGET | grep "^$mine/" | tac | while read -r point; do umount "$point"; done
+	for path in $(each directory); do rmdir "$path" 2>/dev/null || note "$path is kept: it is not empty"; done
+	rm -rf "$mine"
+	note "done; what was built stays in $checkout/build and bin: make clean removes it"
+}
+
+main

@@ -1,0 +1,158 @@
+#!/bin/sh
+# make up: kollet's main job on this machine. It makes the machine a compute node
+# in containers, boots a guest, and upgrades libvirt under it while the guest's
+# console is shown. make down takes all of it away.
+set -eu
+cd "$(dirname "$0")/../.."
+checkout=$PWD
+here=$checkout/test/up
+# shellcheck source=test/up/made.sh
+. "$here/made.sh"
+
+PATH=$checkout/bin:$PATH
+export DOCKER_HOST=unix:///var/run/docker.sock
+registry=127.0.0.1:${REGISTRY_PORT:-4000}
+old=26.2.2
+new=26.2.2-1
+node_file=/etc/kollet/node.yaml
+password_file=/etc/kollet/secrets/rabbit_password
+guest=demo
+uuid=6a1f2c9e-3f0b-4a58-9d0c-8d1f6f5b7e21
+
+main() {
+	check
+	say "Host"
+	# shellcheck source=test/up/host.sh
+	. "$here/host.sh"
+	capabilities
+	shared_run
+	modules
+	engine
+	registry
+	rabbit
+	say "Node file $node_file"
+	node_file
+	say "Prechecks"
+	run kollet doctor || die "the doctor found problems; mend them as it says, then run make up again"
+	say "The node"
+	bootstrap
+	say "A guest"
+	boot
+	say "What an upgrade of libvirt would change"
+	upgrade
+	say "The node now"
+	run kollet guests
+	run kollet history
+	run kollet status
+	finish
+}
+
+# check refuses machines on which make up would meddle with somebody's node.
+check() {
+	if [ -e "$node_file" ] && ! made file "$node_file" || [ -e /var/lib/kollet ] && ! made tree /var/lib/kollet; then
+		die "this machine is a kollet node already ($node_file, /var/lib/kollet); make up is for machines that are none"
+	fi
+	mkdir -p "$mine"
+}
+
+# run shows a command and runs it.
+run() {
+	printf '$ %s\n' "$*"
+	"$@"
+}
+
+# node_file writes the node file, unless it was written before.
+node_file() {
+	if [ -e "$node_file" ]; then
+		note "is there already"
+		return
+	fi
+	making file "$node_file"
+	cat >"$node_file" <<-YAML
+		profile: compute
+		engine: docker
+		images: {registry: $registry/kolla, tag: "$old"}
+		network: linuxbridge
+		vars:
+		  virt_type: ${VIRT_TYPE:-qemu} # emulation, which works everywhere; kvm where it can be used
+		  rabbit_host: 127.0.0.1
+		secrets:
+		  rabbit_password: {file: $password_file}
+	YAML
+	sed 's/^/    /' "$node_file"
+}
+
+bootstrap() {
+	if [ -e /var/lib/kollet/current ]; then
+		note "is there already"
+		run kollet status
+		return
+	fi
+	# What the node and its containers leave on the machine.
+	making images "$registry/kolla"
+	for path in /var/lib/kollet /var/log/kollet /run/libvirt /run/libvirtd.pid /run/virtlogd.pid; do
+		[ -e "$path" ] || making tree "$path"
+	done
+	for group in machine kollet-guests; do
+		ls -d "/sys/fs/cgroup/$group" /sys/fs/cgroup/*/"$group" >/dev/null 2>&1 || making cgroup "$group"
+	done
+	making node /var/lib/kollet
+	run kollet bootstrap
+}
+
+# instance is the guest's directory on this machine: libvirt and nova-compute
+# have it in their volume.
+instance() {
+	echo "$(docker volume inspect --format '{{.Mountpoint}}' nova_compute)/instances/$uuid"
+}
+
+virsh() { kollet exec nova-libvirt -- virsh "$@"; }
+
+boot() {
+	dir=$(instance)
+	if virsh list --uuid | grep -q "$uuid"; then
+		note "$guest runs already"
+	else
+		inside=/var/lib/nova/instances/$uuid
+		mkdir -p "$dir"
+		rm -f "$dir/console.log" # of an earlier life
+		cp build/guest/vmlinuz build/guest/initrd "$dir"
+		guest xml "$guest" "$uuid" "$inside" >"$dir/domain.xml"
+		run kollet exec nova-libvirt -- virsh define "$inside/domain.xml"
+		run kollet exec nova-libvirt -- virsh start "$guest"
+	fi
+	run kollet guests
+	pid=$(kollet guests --output json | tr -d '\n' | tr '{' '\n' | grep "\"$uuid\"" | sed 's/.*"pid": *\([0-9]*\).*/\1/')
+	[ -n "$pid" ] || die "kollet does not know the guest"
+	note "waiting for its console"
+	for _ in $(seq 600); do
+		grep -q '^tick' "$dir/console.log" 2>/dev/null && break
+		sleep 0.2
+	done
+	run guest watch "$dir/console.log" "$pid" true
+}
+
+# upgrade goes to the version that does not run.
+upgrade() {
+	to=$new
+	! kollet status | grep -q "/nova-libvirt:$new " || to=$old
+	image=nova-libvirt=$registry/kolla/nova-libvirt:$to
+	run kollet plan --image "$image"
+	say "The upgrade, with the guest's console"
+	run guest watch "$dir/console.log" "$pid" kollet upgrade --image "$image" ||
+		die "the upgrade failed or the guest did not come through; see above, kollet history and kollet logs nova-libvirt"
+	virsh list --uuid | grep -q "$uuid" || die "libvirt does not know the guest any more"
+}
+
+finish() {
+	cat <<-TEXT
+
+		The guest that the old libvirt started runs on under the new one, process $pid.
+		Look around:     export DOCKER_HOST=$DOCKER_HOST PATH=$checkout/bin:\$PATH
+		                 kollet help; kollet exec nova-libvirt -- virsh list
+		Upgrade again:   make up
+		Take it away:    make down
+	TEXT
+}
+
+main
