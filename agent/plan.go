@@ -80,7 +80,7 @@ func (a *Agent) Plan(ctx context.Context, opts Options) (Plan, error) {
 func (a *Agent) plan(ctx context.Context, t *target, current generation.Generation) (Plan, error) {
 	p := Plan{From: current.Number, Reason: t.reason, Changes: []Change{}}
 	if current.Number > 0 && current.Engine != t.engine {
-		return p, BadInput{fmt.Errorf("engine: this node runs on %s, the node file says %s; stop the node's services with `kollet remove` before changing engines", current.Engine, t.engine)}
+		return p, BadInput{fmt.Errorf("engine: this node runs on %s, the node file says %s; set engine: %s: moving a node to another engine is not supported", current.Engine, t.engine, current.Engine)}
 	}
 	err := a.images(ctx, t, current)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,7 +103,7 @@ type Entry struct {
 	From       int                    `json:"from"`
 	Reason     string                 `json:"reason"`
 	Started    time.Time              `json:"started"`
-	Took       time.Duration          `json:"took"`
+	Took       Seconds                `json:"seconds"`
 	Outcome    journal.Outcome        `json:"outcome"` // empty while it goes on, or if it was interrupted
 	Current    bool                   `json:"current"`
 	Kept       bool                   `json:"kept"` // can be rolled back to
@@ -111,10 +112,25 @@ type Entry struct {
 	Gaps       map[string]journal.Gap `json:"gaps,omitempty"`
 }
 
+// Seconds is a duration that JSON shows in seconds.
+type Seconds time.Duration
+
+// MarshalJSON writes seconds, with milliseconds.
+func (s Seconds) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, time.Duration(s).Round(time.Millisecond).Seconds(), 'f', -1, 64), nil
+}
+
+// UnmarshalJSON reads seconds.
+func (s *Seconds) UnmarshalJSON(data []byte) error {
+	seconds, err := strconv.ParseFloat(string(data), 64)
+	*s = Seconds(seconds * float64(time.Second))
+	return err
+}
+
 // Phase is how long a step took.
 type Phase struct {
-	Step string        `json:"step"`
-	Took time.Duration `json:"took"`
+	Step string  `json:"step"`
+	Took Seconds `json:"seconds"`
 }
 
 // History tells of all upgrades that left a journal, the latest first.
@@ -151,11 +167,11 @@ func entry(number int, records []journal.Record) Entry {
 		case journal.Intent, journal.Undo:
 			begun = r.Time
 		case journal.Done:
-			e.Phases = append(e.Phases, Phase{r.Step, r.Time.Sub(begun)})
+			e.Phases = append(e.Phases, Phase{r.Step, Seconds(r.Time.Sub(begun))})
 		case journal.Undone:
-			e.Phases = append(e.Phases, Phase{"undo " + r.Step, r.Time.Sub(begun)})
+			e.Phases = append(e.Phases, Phase{"undo " + r.Step, Seconds(r.Time.Sub(begun))})
 		case journal.Failed:
-			e.Phases = append(e.Phases, Phase{r.Step + " (failed)", r.Time.Sub(begun)})
+			e.Phases = append(e.Phases, Phase{r.Step + " (failed)", Seconds(r.Time.Sub(begun))})
 			if e.Why == "" {
 				e.Why = r.Note
 			}
@@ -164,7 +180,7 @@ func entry(number int, records []journal.Record) Entry {
 		case journal.End:
 			e.Outcome = r.Outcome
 		}
-		e.Took = r.Time.Sub(e.Started)
+		e.Took = Seconds(r.Time.Sub(e.Started))
 	}
 	return e
 }
@@ -209,6 +225,16 @@ func (a *Agent) Render(opts Options, dir string) ([]string, error) {
 		}
 	}
 	return paths, nil
+}
+
+// Services names the services of the generation that runs.
+func (a *Agent) Services() ([]string, error) {
+	current, err := a.store().Current()
+	names := make([]string, len(current.Services))
+	for i, s := range current.Services {
+		names[i] = s.Name
+	}
+	return names, err
 }
 
 // Logs copies what a service printed.

@@ -341,8 +341,12 @@ func (t *target) redact(err error) error {
 		return err
 	}
 	text := redactText(t.secrets, err.Error())
-	if text == err.Error() {
+	var stuck NeedsOperator
+	switch {
+	case text == err.Error():
 		return err
+	case errors.As(err, &stuck):
+		return NeedsOperator{errors.New(text)}
 	}
 	return errors.New(text)
 }

@@ -164,7 +164,7 @@ func (t *transaction) run(ctx context.Context) error {
 	if err != nil {
 		return t.rollBack(ctx, err)
 	}
-	return t.end(journal.Committed, t.tidy(ctx))
+	return t.end(journal.Committed, t.tidy(context.WithoutCancel(ctx)))
 }
 
 func (t *transaction) doAll(ctx context.Context, steps []step) error {
@@ -245,6 +245,7 @@ func (t *transaction) back(ctx context.Context) error {
 		if s.undo == nil {
 			continue
 		}
+		started := t.Now()
 		t.report(Event{Kind: StepBegins, Step: "undo " + s.name})
 		if err := t.journal.Append(journal.Record{Event: journal.Undo, Step: s.name}); err != nil {
 			return err
@@ -257,6 +258,7 @@ func (t *transaction) back(ctx context.Context) error {
 		if err := t.journal.Append(journal.Record{Event: journal.Undone, Step: s.name}); err != nil {
 			return err
 		}
+		t.report(Event{Kind: StepEnds, Step: "undo " + s.name, Text: t.Now().Sub(started).Round(time.Millisecond).String()})
 	}
 	return nil
 }

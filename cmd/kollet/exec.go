@@ -31,7 +31,8 @@ Exit status: that of the command. When it could not be run:
 ` + strings.TrimPrefix(exits(map[int]string{exitFailed: "failed"}, exitFailed, exitInput), "\n\nExit status:\n"),
 		Example: `  kollet exec nova-libvirt -- virsh list --all
   kollet exec --user root nova-compute -- bash`,
-		Args: commandArg,
+		Args:              commandArg,
+		ValidArgsFunction: a.services,
 		RunE: a.asking(func(ctx context.Context, node *agent.Agent, args []string) (view.View, error) {
 			run.Argv, run.Stdout, run.Stderr = commandOf(args), a.out, a.err
 			run.Env = map[string]string{}

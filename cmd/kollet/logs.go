@@ -21,7 +21,8 @@ func (a *app) logs() *cobra.Command {
 both, to standard output. --output does not count. It changes nothing.` + exits(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet logs --tail 20 --follow nova-compute
   kollet logs --since 10m nova-libvirt`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.services,
 		RunE: a.asking(func(ctx context.Context, node *agent.Agent, args []string) (view.View, error) {
 			if since > 0 {
 				opts.Since = a.now().Add(-since)

@@ -318,6 +318,9 @@ func rollbackUnderGuest(t *testing.T, c *compute) {
 func killUnderGuest(t *testing.T, c *compute) {
 	c = c.in(t)
 	before := c.guest()
+	// Trust comes sooner here: what is shown is the kills.
+	c.services = `    health: [{exec: [virsh, -c, "qemu:///system", version, --daemon], within: 60s, stable: 200ms}]
+`
 	c.images = map[string]string{"nova-libvirt": newVersion}
 	c.configure()
 	c.must(0, "upgrade")
@@ -350,13 +353,13 @@ func killUnderGuest(t *testing.T, c *compute) {
 
 func badLibvirt(t *testing.T, c *compute) {
 	c.images = map[string]string{}
-	c.services = "    command: [libvirtd, --no-such-option]\n"
+	c.services = "    command: [libvirtd, --config, /no/such/file]\n"
 	defer func() { c.services = "" }()
 	c = c.in(t)
 	before := c.guest()
 	image, generation := c.service("nova-libvirt").Image, c.status().Generation
 	c.configure()
-	contains(t, c.must(1, "upgrade").stderr, "nova-libvirt", "no-such-option", fmt.Sprintf("back on generation %d", generation))
+	contains(t, c.must(1, "upgrade").stderr, "nova-libvirt", "/no/such/file", fmt.Sprintf("back on generation %d", generation))
 	c.healthy(generation)
 	if now := c.service("nova-libvirt").Image; now != image {
 		t.Fatalf("libvirt's image is %s", now)
