@@ -31,6 +31,7 @@ phase = test/make/phase.sh
 parts = go list ./... | grep -v /test/e2e
 
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 .PHONY: help up down test unit e2e build deps vet lint guest images fuzz bench man clean
 
 help: ## show this
@@ -54,10 +55,10 @@ test: ## set up what is missing, then run every check and test
 	@$(phase) images $(MAKE) --no-print-directory images
 	@$(phase) "tests of the whole" $(MAKE) --no-print-directory e2e
 
-unit: ## the tests of the parts (needs build and guest)
+unit: build guest ## the tests of the parts
 	go test $(TEST_FLAGS) -timeout 15m $$($(parts))
 
-e2e: ## the tests of the whole (needs build, guest and images)
+e2e: build guest images ## the tests of the whole
 	go test -timeout 30m ./test/e2e/...
 
 build: ## static programs in bin/
@@ -72,7 +73,7 @@ deps: ## install missing Debian packages, and Go if there is none
 	@test/make/toolchain.sh $(GOROOT_OWN)
 
 vet: ## gofmt, go vet, staticcheck, shellcheck
-	@echo gofmt
+	@echo "gofmt -s"
 	@! gofmt -l -s agent cmd configs containers test | grep .
 	go vet ./...
 	go vet -tags faults ./agent/... ./cmd/...
@@ -94,8 +95,11 @@ images: ## the node's images, in build/registry
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)
 
-bench: ## benchmarks
-	go test -run '^$$' -bench . -benchmem ./...
+bench: build guest images ## measure, into build/bench
+	go test -run '^$$' -bench . -benchmem -timeout 60m $$(grep -rl '^func Benchmark' --include=*_test.go agent cmd configs containers test | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+
+man: ## make the manual in docs anew
+	go generate ./cmd/kollet
 
 clean: ## remove what was built
 	@[ ! -e /var/lib/kollet-up/made ] || { echo "what make up runs needs bin and build: make down first" >&2; exit 1; }
