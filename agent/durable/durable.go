@@ -14,12 +14,25 @@ import (
 )
 
 // WriteFile writes data to path: after it returns, path holds all of it on
-// stable storage; before, whatever it held earlier.
+// stable storage, with exactly this mode; before, whatever it held earlier.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
-	if err := renameio.WriteFile(path, data, mode, renameio.IgnoreUmask()); err != nil {
+	if err := replace(path, data, mode); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return SyncDir(filepath.Dir(path))
+}
+
+// replace is renameio.WriteFile, which keeps the mode of a file that exists.
+func replace(path string, data []byte, mode fs.FileMode) error {
+	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(mode))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Cleanup() }() // nothing is left to clean up once it is replaced
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.CloseAtomicallyReplace()
 }
 
 // Symlink makes path a link to target, replacing what was there.
