@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kollet/kollet/agent/nodefile"
@@ -93,7 +94,8 @@ func ready(ctx context.Context, t Target, p nodefile.Probe) error {
 		if ctx.Err() == nil {
 			last = err // not merely cut short by the deadline
 		}
-		if pause(ctx, min(wait, p.Every)) != nil {
+		wait = min(wait, p.Every)
+		if pause(ctx, wait) != nil {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return fmt.Errorf("not healthy within %v: %w", p.Within, last)
 			}
@@ -119,8 +121,13 @@ func try(ctx context.Context, t Target, p nodefile.Probe) error {
 	case p.TCP != "":
 		return dial(ctx, "tcp", p.TCP, p.TCP)
 	case p.Unix != "":
-		// The socket as the container sees it.
-		return dial(ctx, "unix", filepath.Join("/proc", strconv.Itoa(t.PID), "root", p.Unix), p.Unix)
+		// The socket as the container sees it: its links lead through its own
+		// file system, not the host's.
+		socket, err := securejoin.SecureJoin(filepath.Join("/proc", strconv.Itoa(t.PID), "root"), p.Unix)
+		if err != nil {
+			return fmt.Errorf("probe unix %s: %w", p.Unix, err)
+		}
+		return dial(ctx, "unix", socket, p.Unix)
 	case p.HTTP != "":
 		return get(ctx, p.HTTP)
 	default:
@@ -136,12 +143,16 @@ func dial(ctx context.Context, network, address, shown string) error {
 	return conn.Close()
 }
 
+// client asks the service itself, anew each time: through a proxy that this
+// machine may use for pulls, or over an old connection, another could answer.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 func get(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
 	}

@@ -1,0 +1,159 @@
+package health
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/nodefile"
+)
+
+func try1(t *testing.T, target Target, p nodefile.Probe) error {
+	t.Helper()
+	p.Limit = time.Minute
+	return Try(t.Context(), target, []nodefile.Probe{p})
+}
+
+func TestTCP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := try1(t, Target{}, nodefile.Probe{TCP: address}); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+	if err := try1(t, Target{}, nodefile.Probe{TCP: address}); err == nil || !strings.HasPrefix(err.Error(), "probe tcp "+address+": ") {
+		t.Errorf("nobody listens: %v", err)
+	}
+}
+
+func TestHTTP(t *testing.T) {
+	connections := 0
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(r.URL.Path[1:])
+		w.WriteHeader(status)
+	}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections++
+		}
+	}
+	server.Start()
+	defer server.Close()
+	for status, want := range map[int]string{200: "", 204: "", 399: "", 400: "answered 400 Bad Request", 404: "answered 404 Not Found", 503: "answered 503 Service Unavailable"} {
+		err := try1(t, Target{}, nodefile.Probe{HTTP: server.URL + "/" + strconv.Itoa(status)})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+	if connections != 6 {
+		t.Errorf("%d connections for 6 tries: one that an earlier process accepted proves nothing", connections)
+	}
+	// A proxy would answer for a service that is not there.
+	t.Setenv("HTTP_PROXY", server.URL+"/200")
+	t.Setenv("http_proxy", server.URL+"/200")
+	if err := try1(t, Target{}, nodefile.Probe{HTTP: "http://service.invalid/200"}); err == nil {
+		t.Error("a proxy was asked")
+	}
+	if err := try1(t, Target{}, nodefile.Probe{HTTP: "http://bad host"}); err == nil || !strings.HasPrefix(err.Error(), "probe: ") {
+		t.Errorf("no URL: %v", err)
+	}
+}
+
+// inRoot starts a process whose root directory is dir, as that of a container's
+// first process is its root file system.
+func inRoot(t *testing.T, dir string) int {
+	t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatalf("%v; apt-get install busybox-static", err)
+	}
+	program, err := os.ReadFile(busybox)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "busybox"), program, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: "/busybox", Args: []string{"busybox", "cat"}, Dir: "/", SysProcAttr: &unix.SysProcAttr{Chroot: dir}}
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	return cmd.Process.Pid
+}
+
+func listen(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(conn, "x")
+			conn.Close()
+		}
+	}()
+}
+
+// The container's links lead through its own file system: an absolute one to a
+// socket of its own is found, one that names a socket of the host is not.
+func TestUnix(t *testing.T) {
+	root, err := os.MkdirTemp("", "root") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	outside := filepath.Join(root, "outside.sock")
+	inside := filepath.Join(root, "c")
+	for _, dir := range []string{inside + "/run/lib", inside + "/var"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listen(t, outside)
+	listen(t, inside+"/run/lib/sock")
+	for link, target := range map[string]string{"/var/run": "/run", "/link": "/var/run/lib/sock", "/out": outside, "/up": "../outside.sock", "/loop": "/loop"} {
+		if err := os.Symlink(target, inside+link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target := Target{PID: inRoot(t, inside)}
+	for path, found := range map[string]bool{
+		"/run/lib/sock": true, "/var/run/lib/sock": true, "/link": true, "run/lib/sock": true, "/../run/lib/sock": true,
+		"/out": false, "/up": false, "/loop": false, "/run/lib": false, "/none": false, "/../outside.sock": false, outside: false,
+	} {
+		err := try1(t, target, nodefile.Probe{Unix: path})
+		if (err == nil) != found {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err != nil && !strings.HasPrefix(err.Error(), "probe unix "+path+": ") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := try1(t, Target{PID: 0}, nodefile.Probe{Unix: "/run/lib/sock"}); err == nil {
+		t.Error("a container that does not run answered")
+	}
+}
