@@ -20,8 +20,12 @@ type Process struct {
 	fd  int
 }
 
-// Open takes hold of a process. ErrEnded, wrapped, if there is none.
+// Open takes hold of a process. ErrEnded, wrapped, if there is none; a number
+// below 1 is what engines give a container that does not run.
 func Open(pid int) (*Process, error) {
+	if pid < 1 {
+		return nil, fmt.Errorf("process %d: %w", pid, ErrEnded)
+	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil, fmt.Errorf("process %d: %w", pid, ErrEnded)
@@ -61,6 +65,9 @@ func (p *Process) Ended(within time.Duration) (bool, error) {
 		}
 		if err != nil {
 			return false, fmt.Errorf("wait for process %d: %w", p.PID, err)
+		}
+		if fds[0].Revents&unix.POLLNVAL != 0 { // closed: nobody knows whether it ended
+			return false, fmt.Errorf("wait for process %d: %w", p.PID, unix.EBADF)
 		}
 		return n > 0, nil
 	}
