@@ -41,8 +41,11 @@ func watch(console string, pid int, command []string) (status int, err error) {
 		return status, err
 	}
 	now, err := started(pid)
-	if err != nil || now != before {
-		return 1, fmt.Errorf("process %d is not the guest any more: %v", pid, err)
+	if err != nil {
+		return 1, fmt.Errorf("the guest is gone: %w", err)
+	}
+	if now != before {
+		return 1, fmt.Errorf("process %d is another one now, not the guest", pid)
 	}
 	ticks, err := machine.Ticks(console)
 	if err != nil {
