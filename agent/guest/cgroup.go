@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,8 +72,9 @@ func ContainerOf(proc string, pid int) (Container, error) {
 	return Container{proc: proc, own: own, mounts: hierarchies(string(mountinfo))}, nil
 }
 
-// Holds returns the hierarchies in which any thread of a process sits in the
-// container: its end would be the process's.
+// Holds returns the hierarchies, sorted, in which any thread of a process sits
+// in the container: its end would be the process's. A thread that has ended
+// stays where it was until it is reaped, but nothing can happen to it.
 func (c Container) Holds(pid int) ([]string, error) {
 	tasks, err := filepath.Glob(filepath.Join(c.proc, strconv.Itoa(pid), "task", "*", "cgroup"))
 	if err != nil || len(tasks) == 0 {
@@ -86,15 +89,21 @@ func (c Container) Holds(pid int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range m.inside(c.own) {
+		names := m.inside(c.own)
+		if len(names) > 0 && ended(filepath.Dir(task)) {
+			continue
+		}
+		for _, name := range names {
 			seen[name] = true
 		}
 	}
-	var names []string
-	for name := range seen {
-		names = append(names, name)
-	}
-	return names, nil
+	return slices.Sorted(maps.Keys(seen)), nil
+}
+
+// ended reports whether a process or thread is a zombie, or gone.
+func ended(dir string) bool {
+	fields, err := statFields(dir)
+	return gone(err) || err == nil && (fields[0] == "Z" || fields[0] == "X")
 }
 
 // Processes returns every process in the container's cgroup and those below it.
@@ -118,11 +127,7 @@ func (c Container) Processes() ([]int, error) {
 			return nil, fmt.Errorf("list the processes of a container: %w", err)
 		}
 	}
-	var list []int
-	for pid := range pids {
-		list = append(list, pid)
-	}
-	return list, nil
+	return slices.Sorted(maps.Keys(pids)), nil
 }
 
 // readProcs reads a cgroup.procs file. One of a threaded cgroup cannot be read

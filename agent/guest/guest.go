@@ -103,6 +103,9 @@ func (f Finder) inspect(pid int) (Guest, error) {
 // the process's file system, and makes sure that it is this node's.
 func (f Finder) startedBy(dir string) (int, string, error) {
 	mounts, err := os.ReadFile(filepath.Join(dir, "mountinfo"))
+	if errors.Is(err, errNoMounts) {
+		return 0, "", fs.ErrNotExist
+	}
 	if err != nil {
 		return 0, "", err
 	}
@@ -139,7 +142,9 @@ func (f Finder) startedBy(dir string) (int, string, error) {
 }
 
 // parseCmdline recognises QEMU as libvirt starts it: -name guest=NAME,… and
-// -uuid UUID (libvirt: src/qemu/qemu_command.c).
+// -uuid UUID (libvirt: src/qemu/qemu_command.c). The first of each counts:
+// behind them come words of the guest's owner, such as its kernel's command
+// line, which may be -uuid.
 func parseCmdline(cmdline []byte) (name, uuid string, ok bool) {
 	args := strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00")
 	program := filepath.Base(args[0])
@@ -147,10 +152,10 @@ func parseCmdline(cmdline []byte) (name, uuid string, ok bool) {
 		return "", "", false
 	}
 	for i := 1; i+1 < len(args); i++ {
-		switch args[i] {
-		case "-name":
+		switch {
+		case args[i] == "-name" && name == "":
 			name = guestName(args[i+1])
-		case "-uuid":
+		case args[i] == "-uuid" && uuid == "":
 			uuid = args[i+1]
 		}
 	}
@@ -171,19 +176,36 @@ func guestName(option string) string {
 	return strings.ReplaceAll(first, mark, ",")
 }
 
-// startTime reads field 22 of /proc/PID/stat. The command name before it is in
-// parentheses and may hold blanks and parentheses itself.
+// startTime reads field 22 of /proc/PID/stat.
 func startTime(dir string) (uint64, error) {
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	fields, err := statFields(dir)
 	if err != nil {
 		return 0, err
 	}
-	end := bytes.LastIndexByte(stat, ')')
-	fields := strings.Fields(string(stat[end+1:]))
-	if end < 0 || len(fields) < 20 {
-		return 0, fmt.Errorf("read %s: expected at least 22 fields", filepath.Join(dir, "stat"))
-	}
 	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+func statFields(dir string) ([]string, error) {
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return nil, err
+	}
+	fields := parseStat(stat)
+	if len(fields) < 20 {
+		return nil, fmt.Errorf("read %s: expected at least 22 fields", filepath.Join(dir, "stat"))
+	}
+	return fields, nil
+}
+
+// parseStat returns the fields of a stat file from the third, the state, on.
+// The command name before them is in parentheses and may hold blanks and
+// parentheses itself (proc_pid_stat(5)).
+func parseStat(stat []byte) []string {
+	end := bytes.LastIndexByte(stat, ')')
+	if end < 0 {
+		return nil
+	}
+	return strings.Fields(string(stat[end+1:]))
 }
 
 // gone reports whether an error under /proc means that the process ended.

@@ -7,7 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const errNoProcess = unix.ESRCH
+const (
+	errNoProcess = unix.ESRCH
+	errNoMounts  = unix.EINVAL // of a process that has ended and is not reaped, fs/proc_namespace.c in the kernel
+)
 
 // mountRoot returns which directory of its file system is mounted at target, by
 // the last matching line of a mountinfo file (proc_pid_mountinfo(5)).

@@ -1,0 +1,157 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/agent/gate"
+)
+
+// node is a made-up /proc, and the generations that its processes run from.
+type node struct {
+	t *testing.T
+	Finder
+}
+
+func newNode(t *testing.T) node {
+	dir := t.TempDir()
+	n := node{t, Finder{Proc: dir + "/proc", Generations: dir + "/generations"}}
+	n.dir(n.Proc + "/self")
+	n.dir(n.Proc + "/irq")
+	for _, own := range []string{"000003/nova-libvirt", "000012/nova-libvirt"} {
+		n.dir(n.Generations + "/" + own + "/gate")
+	}
+	return n
+}
+
+func (n node) dir(path string) {
+	n.t.Helper()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n node) file(path, content string) {
+	n.t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// process adds a process; at is the gate directory that its file system has,
+// empty for none, and root is what mountinfo says of it.
+func (n node) process(pid int, cmdline, at, root string) string {
+	dir := filepath.Join(n.Proc, strconv.Itoa(pid))
+	n.dir(dir + "/root/" + filepath.Dir(gate.Dir))
+	mounts := "100 99 0:50 / / rw - overlay overlay rw\n"
+	if root != "" {
+		mounts += fmt.Sprintf("101 100 8:1 %s %s rw,relatime - ext4 /dev/sda1 rw\n", root, gate.Dir)
+	}
+	if at != "" {
+		if err := os.Symlink(at, filepath.Join(dir, "root", gate.Dir)); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	n.file(dir+"/cmdline", cmdline)
+	n.file(dir+"/mountinfo", mounts)
+	n.file(dir+"/stat", fmt.Sprintf("%d (a) b)"+strings.Replace(after, "4711", strconv.Itoa(1000+pid), 1), pid))
+	return dir
+}
+
+func qemu(name string) string {
+	return "/usr/bin/qemu-system-x86_64\x00-name\x00guest=" + name + ",debug-threads=on\x00-uuid\x00uuid-" + name + "\x00"
+}
+
+func TestFind(t *testing.T) {
+	n := newNode(t)
+	gate3, gate12 := n.Generations+"/000003/nova-libvirt/gate", n.Generations+"/000012/nova-libvirt/gate"
+	n.dir(n.Generations + "-other/000003/nova-libvirt/gate")
+	n.process(20, qemu("b"), gate3, "/lib/kollet/generations/000003/nova-libvirt/gate")
+	n.process(21, qemu("a"), gate12, "/000012/nova-libvirt/gate")
+	n.process(22, qemu("deleted"), gate3, "/generations/000003/nova-libvirt/gate//deleted")
+	n.process(30, qemu("host"), "", "")                                                                             // in no container
+	n.process(31, qemu("other"), n.Generations+"-other/000003/nova-libvirt/gate", "/x/000003/nova-libvirt/gate")    // another node's
+	n.process(32, qemu("gone"), gate3, "/generations/000099/nova-libvirt/gate")                                     // its generation is gone
+	n.process(33, "libvirtd\x00-name\x00guest=x\x00-uuid\x00y\x00", gate3, "/generations/000003/nova-libvirt/gate") // no guest
+	n.process(34, "", gate3, "/generations/000003/nova-libvirt/gate")                                               // kernel thread, zombie
+	n.process(35, qemu("short"), gate3, "/gate")
+	n.process(36, qemu("word"), gate3, "/generations/latest/nova-libvirt/gate")
+	n.dir(n.Proc + "/40") // ended when it was looked at
+	if err := os.Remove(n.process(41, qemu("ends"), gate3, "/000003/nova-libvirt/gate") + "/stat"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(n.process(42, qemu("ends"), gate3, "/000003/nova-libvirt/gate") + "/mountinfo"); err != nil {
+		t.Fatal(err)
+	}
+	n.process(43, qemu("ends"), "", "/000003/nova-libvirt/gate") // its root is gone
+
+	got, err := n.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Guest{
+		{"a", "uuid-a", 21, 1021, 12, "nova-libvirt"},
+		{"b", "uuid-b", 20, 1020, 3, "nova-libvirt"},
+		{"deleted", "uuid-deleted", 22, 1022, 3, "nova-libvirt"},
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	if got, err := n.Among([]int{20, 30, 99}); err != nil || len(got) != 1 || got[0].PID != 20 {
+		t.Errorf("among some: %v, %v", got, err)
+	}
+	// What cannot be understood is no reason to overlook a guest.
+	n.file(n.process(50, qemu("c"), gate3, "/000003/nova-libvirt/gate")+"/stat", "50 (c) S")
+	if got, err := n.Find(); err == nil || !strings.HasPrefix(err.Error(), "find guests: process 50: read ") {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := (Finder{Proc: n.Proc + "/none"}).Find(); err == nil {
+		t.Error("no error without /proc")
+	}
+}
+
+func TestSame(t *testing.T) {
+	g := Guest{PID: 1, Start: 2, Name: "a"}
+	for other, want := range map[Guest]bool{{PID: 1, Start: 2}: true, {PID: 1, Start: 3, Name: "a"}: false, {PID: 2, Start: 2, Name: "a"}: false} {
+		if g.Same(other) != want {
+			t.Errorf("%+v: %v", other, !want)
+		}
+	}
+}
+
+// A guest that ends while it is looked at must not stop an upgrade: the kernel
+// says EINVAL of a zombie's mounts.
+func TestZombie(t *testing.T) {
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	dir := filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid))
+	for deadline := time.Now().Add(30 * time.Second); !ended(dir); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not end")
+		}
+	}
+	if _, err := os.ReadFile(dir + "/mountinfo"); err == nil {
+		t.Fatal("a zombie has mounts; is the kernel another?")
+	}
+	f := Finder{Proc: "/proc", Generations: t.TempDir()}
+	if _, _, err := f.startedBy(dir); !gone(err) {
+		t.Errorf("got %v", err)
+	}
+	if guests, err := f.Among([]int{cmd.Process.Pid}); err != nil || len(guests) > 0 {
+		t.Errorf("got %v, %v", guests, err)
+	}
+	if gone(errors.New("x")) || !gone(fmt.Errorf("x: %w", fs.ErrNotExist)) {
+		t.Error("gone is confused")
+	}
+}
