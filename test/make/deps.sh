@@ -55,3 +55,11 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get -qq update
 # shellcheck disable=SC2086
 apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing
+
+# Nor at the next boot: who needs these starts them, on the loopback device.
+for service in rabbitmq-server docker-registry; do
+	case " $missing " in *" $service "*)
+		! command -v systemctl >/dev/null || systemctl --quiet disable "$service.service" 2>/dev/null || true
+		;;
+	esac
+done

@@ -20,6 +20,7 @@ main() {
 	[ -z "$(each node)" ] || node
 	for daemon in $(each daemon); do stop "$daemon"; done
 	for service in $(each service); do systemctl stop "$service.socket" "$service.service"; done
+	for link in $(each link); do ip link delete "$link" 2>/dev/null || true; done
 	host
 	files
 }
@@ -40,7 +41,9 @@ node() {
 	docker ps --all --quiet --filter label=org.kollet.node=/var/lib/kollet | remove containers docker rm --force --volumes
 	# What helped guests was kept apart from containers, as guests are.
 	if made cgroup kollet-guests; then
-		cat /sys/fs/cgroup/*/kollet-guests/cgroup.procs /sys/fs/cgroup/kollet-guests/cgroup.procs 2>/dev/null | sort -u |
+		cat /sys/fs/cgroup/*/kollet-guests/cgroup.procs /sys/fs/cgroup/kollet-guests/cgroup.procs \
+			/sys/fs/cgroup/*/machine.slice/kollet-guests-*.scope/cgroup.procs \
+			/sys/fs/cgroup/machine.slice/kollet-guests-*.scope/cgroup.procs 2>/dev/null | sort -u |
 			while read -r pid; do kill -9 "$pid" && gone "$pid"; done
 	fi
 	made daemon dockerd && return # all else is below its data root

@@ -56,6 +56,7 @@ engine() {
 		return
 	fi
 	if systemd && ! restricted; then
+		[ -e /sys/class/net/docker0 ] || making link docker0
 		making service docker
 		run systemctl start docker
 		return

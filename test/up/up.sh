@@ -85,7 +85,7 @@ node_file() {
 bootstrap() {
 	if [ -e /var/lib/kollet/current ]; then
 		note "is there already"
-		run kollet status
+		run kollet status || true # what is wrong shows below
 		return
 	fi
 	# What the node and its containers leave on the machine.
@@ -97,7 +97,7 @@ bootstrap() {
 		ls -d "/sys/fs/cgroup/$group" /sys/fs/cgroup/*/"$group" >/dev/null 2>&1 || making cgroup "$group"
 	done
 	making node /var/lib/kollet
-	run kollet bootstrap
+	run kollet bootstrap || die "the node could not be made; see above, and kollet logs SERVICE"
 }
 
 # instance is the guest's directory on this machine: libvirt and nova-compute

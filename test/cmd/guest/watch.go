@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	look  = 20 * time.Millisecond // between two looks at the console
-	every = 5                     // ticks between two that are shown: about a second
-	after = 10                    // ticks to wait for when the command has ended
-	limit = time.Minute           // for these
+	look  = 20 * time.Millisecond  // between two looks at the console
+	every = 5                      // of the ticks one in so many is shown, about one a second,
+	dense = 700 * time.Millisecond // and all of them for so long after the command said something
+	after = 10                     // ticks to wait for when the command has ended
+	limit = time.Minute            // for these
 )
 
 // watch runs the command beside the guest.
@@ -29,12 +30,12 @@ func watch(console string, pid int, command []string) (status int, err error) {
 		return 0, err
 	}
 	s := &screen{}
-	c := &counter{path: console, show: s.line}
+	c := &counter{path: console, screen: s}
 	if err := c.look(); err != nil {
 		return 0, err
 	}
 	first := c.last
-	if status, err = c.during(command, s); err != nil {
+	if status, err = c.during(command); err != nil {
 		return status, err
 	}
 	if err := c.until(c.last + after); err != nil {
@@ -62,7 +63,7 @@ func watch(console string, pid int, command []string) (status int, err error) {
 }
 
 // during runs the command, shows its output, and counts until it ends.
-func (c *counter) during(command []string, s *screen) (status int, err error) {
+func (c *counter) during(command []string) (status int, err error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	out, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr = w, w
@@ -71,7 +72,7 @@ func (c *counter) during(command []string, s *screen) (status int, err error) {
 	go func() {
 		defer close(shown)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			s.line("kollet", lines.Text())
+			c.screen.line("kollet", lines.Text())
 		}
 		_, _ = io.Copy(io.Discard, out) // a line that is too long must not stop the command
 	}()
@@ -98,11 +99,11 @@ func (c *counter) during(command []string, s *screen) (status int, err error) {
 
 // counter follows a guest's count.
 type counter struct {
-	path  string
-	show  func(who, text string)
-	last  int
-	at    time.Time     // when it was seen
-	pause time.Duration // the longest between two ticks
+	path   string
+	screen *screen
+	last   int
+	at     time.Time     // when it was seen
+	pause  time.Duration // the longest between two ticks
 }
 
 func (c *counter) look() error {
@@ -114,8 +115,8 @@ func (c *counter) look() error {
 	if !c.at.IsZero() {
 		c.pause = max(c.pause, now.Sub(c.at))
 	}
-	if n := ticks[len(ticks)-1]; c.last == 0 || n/every != c.last/every {
-		c.show("console", fmt.Sprintf("tick %d", n))
+	if n := ticks[len(ticks)-1]; c.last == 0 || n/every != c.last/every || now.Sub(c.screen.said()) < dense {
+		c.screen.line("console", fmt.Sprintf("tick %d", n))
 	}
 	c.last, c.at = ticks[len(ticks)-1], now
 	return nil
@@ -150,10 +151,24 @@ func started(pid int) (string, error) {
 }
 
 // screen prints whole lines, with the time.
-type screen struct{ mu sync.Mutex }
+type screen struct {
+	mu     sync.Mutex
+	kollet time.Time
+}
 
 func (s *screen) line(who, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fmt.Printf("%s  %-7s  %s\n", time.Now().Format("15:04:05.000"), who, text)
+	now := time.Now()
+	if who == "kollet" {
+		s.kollet = now
+	}
+	fmt.Printf("%s  %-7s  %s\n", now.Format("15:04:05.000"), who, text)
+}
+
+// said is when kollet said something last.
+func (s *screen) said() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kollet
 }
