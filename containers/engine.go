@@ -117,8 +117,8 @@ type Restart string
 const (
 	RestartNo            Restart = "no"
 	RestartUnlessStopped Restart = "unless-stopped" // unless Stop ended it
-	// RestartAlways also starts, when the engine itself starts, what Stop
-	// ended. Docker 20.10 takes a container that its own crash ended for one
+	// RestartAlways on Docker also starts, when the engine itself starts, what
+	// Stop ended; on containerd it is RestartUnlessStopped. Docker 20.10 takes a container that its own crash ended for one
 	// that was stopped by hand, so that only this brings it back.
 	RestartAlways Restart = "always"
 )

@@ -25,6 +25,9 @@ type Subject struct {
 	Registry Registry // a real one; the engine trusts it without TLS
 	Restart  func()   // stops the engine's daemon as an operator does, starts it again, and waits until it answers
 	Crash    func()   // the same, but kills it
+	// StartsStopped: when it starts, it also starts what has RestartAlways and
+	// was stopped, as Docker does.
+	StartsStopped bool
 }
 
 // Registry is an image registry that can be switched off and on.

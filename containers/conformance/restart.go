@@ -75,7 +75,13 @@ var restartTests = []test{
 
 		s.Crash()
 
-		for _, id := range []string{running, stopped} {
+		up := []string{running}
+		if s.StartsStopped {
+			up = append(up, stopped)
+		} else {
+			equal(t, "state of what was stopped", s.inspect(t, stopped).State, containers.StateExited)
+		}
+		for _, id := range up {
 			s.await(t, id, containers.StateRunning)
 			equal(t, "output of a command", s.exec(t, id, "echo", "hello"), "hello")
 		}

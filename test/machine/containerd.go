@@ -32,7 +32,8 @@ func NewContainerd(t TB) *Containerd {
 	run := fmt.Sprintf("/run/containerd-%d", count())
 	e := &Containerd{Address: run + "/containerd.sock", Root: dir + "/data", run: run}
 	config := dir + "/config.toml"
-	text := fmt.Sprintf("version = 2\nroot = %q\nstate = %q\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\n  address = %q\n",
+	text := fmt.Sprintf("version = 2\nroot = %q\nstate = %q\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\n  address = %q\n"+
+		"[plugins.\"io.containerd.internal.v1.restart\"]\n  interval = \"1s\"\n", // of the restart monitor; 10s by default
 		e.Root, run+"/state", e.Address)
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatalf("write containerd's configuration: %v", err)

@@ -1,0 +1,55 @@
+package containerd_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/containers/conformance"
+	"github.com/kollet/kollet/containers/containerd"
+	"github.com/kollet/kollet/test/machine"
+)
+
+// TestMain is also the program that writes logs, as kollet is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == containerd.LogCommand {
+		if err := containerd.WriteLog(os.Args); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	machine.Main(m)
+}
+
+func TestConformance(t *testing.T) {
+	daemon := machine.NewContainerd(t)
+	registry := machine.NewRegistry(t)
+	conformance.Run(t, conformance.Subject{
+		Engine:   connect(t, daemon),
+		Registry: conformance.Registry{Addr: registry.Addr, Stop: registry.Stop, Start: registry.Start},
+		Restart:  func() { daemon.Stop(); daemon.Start() },
+		Crash:    func() { daemon.Kill(); daemon.Start() },
+	})
+}
+
+// connect uses a namespace that is named as the cgroup of the test's machine, so
+// that containers' cgroups are below that.
+func connect(t *testing.T, daemon *machine.Containerd) *containerd.Engine {
+	t.Helper()
+	engine, err := containerd.New(containerd.Config{
+		Address: daemon.Address + "?namespace=" + strings.Trim(machine.CgroupParent(), "/"),
+		Root:    machine.Dir(t, "kollet"),
+	})
+	must(t, err)
+	t.Cleanup(func() { engine.Close() })
+	return engine
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,170 @@
+package containerd
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/containerd/containerd/v2/client"
+	ctr "github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/containerd/v2/core/runtime/restart"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/typeurl/v2"
+	"github.com/opencontainers/image-spec/identity"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// undoTime bounds the removal of what a Create that failed made.
+const undoTime = 30 * time.Second
+
+// Create makes a container from spec.
+func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, error) {
+	doing := "creating container " + spec.Name
+	if err := spec.Check(); err != nil {
+		return "", fmt.Errorf("%s: %w", doing, err)
+	}
+	spec = spec.Canonical()
+	unlock, err := e.lockAll(ctx)
+	if err != nil {
+		return "", e.fail(doing, err)
+	}
+	defer unlock()
+	if err := e.nameIsFree(ctx, spec.Name, ""); err != nil {
+		return "", e.fail(doing, err)
+	}
+	id, err := newID()
+	if err != nil {
+		return "", e.fail(doing, err)
+	}
+	volumes, err := e.create(ctx, id, spec)
+	if err == nil {
+		err = ctx.Err() // what was asked for last may have happened although ctx ended
+	}
+	if err != nil {
+		return "", errors.Join(e.fail(doing, err), e.undo(ctx, id, volumes))
+	}
+	return id, nil
+}
+
+func newID() (string, error) {
+	random := make([]byte, 32) // as long as Docker's
+	_, err := rand.Read(random)
+	return hex.EncodeToString(random), err
+}
+
+// nameIsFree looks for another container that has the name, or the name as id.
+func (e *Engine) nameIsFree(ctx context.Context, name, id string) error {
+	c, err := e.find(ctx, name)
+	if errdefs.IsNotFound(err) || err == nil && c.ID == id {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("the name %s is already in use by container %s", name, c.ID)
+}
+
+// create makes the container and what it needs; it returns the volumes that it
+// made, also with an error.
+func (e *Engine) create(ctx context.Context, id string, spec containers.Spec) (volumes []string, err error) {
+	ctx, done, err := e.client.WithLease(ctx, leases.WithRandomID(), leases.WithExpiration(time.Hour))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = done(context.WithoutCancel(ctx)) }() // else it expires
+	record, image, err := e.findImage(ctx, spec.Image)
+	if err != nil {
+		return nil, err
+	}
+	config, err := e.imageConfig(ctx, image.ID)
+	if err != nil {
+		return nil, err
+	}
+	layers, err := e.unpacked(ctx, record)
+	if err != nil {
+		return nil, err
+	}
+	rootfs, err := e.client.SnapshotService(snapshotter).Prepare(ctx, id, identity.ChainID(layers).String())
+	if err != nil {
+		return nil, err
+	}
+	container := ctr.Container{
+		ID:          id,
+		Image:       record.Name,
+		Snapshotter: snapshotter,
+		SnapshotKey: id,
+		Runtime:     ctr.RuntimeInfo{Name: runtime},
+		Labels:      labels(spec, image),
+	}
+	uri, err := e.newLogURI(id, spec)
+	if err != nil {
+		return nil, err
+	}
+	container.Labels[restart.LogURILabel] = uri.String()
+	oci, err := e.toOCI(ctx, &container, spec, config)
+	if err != nil {
+		return nil, err
+	}
+	if container.Spec, err = typeurl.MarshalAny(oci); err != nil {
+		return nil, err
+	}
+	container.Extensions = made{Spec: spec, OCI: container.Spec.GetValue()}.extension()
+	if volumes, err = e.makeVolumes(ctx, spec, rootfs); err != nil {
+		return volumes, err
+	}
+	if err := os.MkdirAll(e.dir(id), 0o700); err != nil {
+		return volumes, err
+	}
+	_, err = e.client.ContainerService().Create(ctx, container)
+	return volumes, err
+}
+
+func labels(spec containers.Spec, image containers.Image) map[string]string {
+	out := map[string]string{}
+	for key, value := range spec.Labels {
+		out[key] = value
+	}
+	out[nameLabel] = spec.Name
+	out[imageLabel] = image.ID
+	out[restart.PolicyLabel] = string(spec.Restart)
+	out[client.StopSignalLabel] = spec.StopSignal
+	if spec.StopSignal == "" {
+		out[client.StopSignalLabel] = image.StopSignal
+	}
+	if out[client.StopSignalLabel] == "" {
+		out[client.StopSignalLabel] = "SIGTERM"
+	}
+	return out
+}
+
+// undo removes what a Create made that failed.
+func (e *Engine) undo(ctx context.Context, id string, volumes []string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	var left error
+	for _, v := range volumes { // nobody can have taken it: the lock is held
+		left = errors.Join(left, os.RemoveAll(e.volume(v)))
+	}
+	return errors.Join(left, e.drop(ctx, id))
+}
+
+// drop removes a container without a task, its writable layer, and its log.
+func (e *Engine) drop(ctx context.Context, id string) error {
+	err := e.client.ContainerService().Delete(ctx, id)
+	if err == nil || errdefs.IsNotFound(err) {
+		err = e.client.SnapshotService(snapshotter).Remove(ctx, id)
+	}
+	switch {
+	case errdefs.IsUnavailable(err): // nobody there to remove anything
+		return nil
+	case err != nil && !errdefs.IsNotFound(err):
+		return fmt.Errorf("removing container %s: %s", id, plain(err))
+	}
+	return errors.Join(os.RemoveAll(e.dir(id)), os.RemoveAll(e.lockOf(id)))
+}

@@ -1,0 +1,264 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/v2/client"
+	ctr "github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/containerd/v2/pkg/oci"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// fifoDir is where the pipes between a command and its caller are, as ctr's.
+const fifoDir = "/run/containerd/fifo"
+
+// Exec runs a command inside a running container.
+func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int, error) {
+	if len(cmd.Argv) == 0 {
+		return 0, fmt.Errorf("running a command in container %s: it is empty", id)
+	}
+	doing := fmt.Sprintf("running %s in container %s", cmd.Argv[0], e.describe(ctx, id))
+	c, err := e.find(ctx, id)
+	if err != nil {
+		return 0, e.fail(doing, err)
+	}
+	task, status, err := e.task(ctx, c.ID)
+	if err != nil {
+		return 0, e.fail(doing, err)
+	}
+	if task == nil || status.Status != client.Running {
+		return 0, fmt.Errorf("%s: the container does not run: start it first", doing)
+	}
+	process, err := execProcess(c, int(task.Pid()), cmd)
+	if err != nil {
+		return 0, e.fail(doing, err)
+	}
+	code, err := e.exec(ctx, task, process, cmd)
+	if err != nil {
+		return 0, e.fail(doing, err)
+	}
+	return code, nil
+}
+
+// execProcess is the container's process, with another command.
+func execProcess(c ctr.Container, pid int, cmd containers.Exec) (*specs.Process, error) {
+	spec, err := ociOf(c)
+	if err != nil {
+		return nil, err
+	}
+	p := spec.Process
+	p.Args, p.Terminal = cmd.Argv, cmd.TTY
+	if cmd.TTY {
+		p.Env = append(p.Env, "TERM=xterm")
+	}
+	for _, key := range slices.Sorted(maps.Keys(cmd.Env)) {
+		p.Env = append(p.Env, key+"="+cmd.Env[key]) // of two, the last one counts
+	}
+	if cmd.User != "" {
+		if err := execUser(spec, pid, cmd.User); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// execUser looks a user up in the running container's files.
+func execUser(spec *specs.Spec, pid int, user string) error {
+	names := spec.Process.Capabilities.Bounding
+	root := spec.Root.Path
+	spec.Root.Path = fmt.Sprintf("/proc/%d/root", pid)
+	defer func() { spec.Root.Path = root }()
+	ctx, none := context.Background(), &ctr.Container{}
+	if err := oci.WithUser(user)(ctx, nil, none, spec); err != nil {
+		return fmt.Errorf("user %s: %w", user, err)
+	}
+	only := spec.Process.User
+	if !strings.Contains(user, ":") {
+		if err := oci.WithAdditionalGIDs(user)(ctx, nil, none, spec); err != nil {
+			return fmt.Errorf("groups of user %s: %w", user, err)
+		}
+		spec.Process.User.UID, spec.Process.User.GID = only.UID, only.GID
+	}
+	spec.Process.Capabilities = capabilitySets(only.UID, names)
+	return nil
+}
+
+func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process, cmd containers.Exec) (int, error) {
+	id, err := newID()
+	if err != nil {
+		return 0, err
+	}
+	id = id[:32]
+	input := newInput(cmd.Stdin)
+	process, err := task.Exec(ctx, id, spec, cio.NewCreator(streams(input, cmd), cio.WithFIFODir(fifoDir)))
+	if err != nil {
+		return 0, err
+	}
+	started := false
+	defer func() {
+		if !started { // nobody opened the other ends of the pipes
+			process.IO().Cancel()
+		}
+		e.discard(ctx, process, task.ID())
+	}()
+	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ended, err := process.Wait(waiting)
+	if err != nil {
+		return 0, err
+	}
+	// Seen to its end, so that there is a process to kill when ctx ends.
+	starting, done := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	defer done()
+	if err := process.Start(starting); err != nil {
+		return 0, err
+	}
+	started = true
+	if input != nil && !cmd.TTY {
+		go func() {
+			select {
+			case <-input.ended:
+				_ = process.CloseIO(waiting, client.WithStdinCloser)
+			case <-waiting.Done():
+			}
+		}()
+	}
+	if cmd.TTY && cmd.Resize != nil {
+		go resize(waiting, process, cmd.Resize)
+	}
+	select {
+	case status := <-ended:
+		if err := status.Error(); err != nil {
+			return 0, err
+		}
+		return int(status.ExitCode()), nil
+	case <-ctx.Done():
+		kill(process)
+		<-ended
+		return 0, ctx.Err()
+	}
+}
+
+// discard deletes a command that has ended. The shim then passes on what is
+// left of its output and closes the pipes, also where a child of the command
+// still holds them. Nobody writes to the caller's writers afterwards.
+func (e *Engine) discard(ctx context.Context, process client.Process, task string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	// The client's own Delete closes the pipes before they are read to their
+	// end.
+	_, err := e.client.TaskService().DeleteProcess(ctx, &tasks.DeleteProcessRequest{ContainerID: task, ExecID: process.ID()})
+	io := process.IO()
+	if err != nil { // the engine is gone: so is the rest of the output
+		io.Cancel()
+	}
+	io.Wait()
+	io.Close()
+}
+
+// kill ends a command and its process group: health probes that hang would pile
+// up otherwise.
+func kill(process client.Process) {
+	pid := int(process.Pid())
+	if pid > 1 {
+		// runc starts each command in a session of its own (setsid(2)).
+		if group, err := unix.Getpgid(pid); err == nil && group == pid {
+			_ = syscall.Kill(-group, syscall.SIGKILL)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
+	defer cancel()
+	_ = process.Kill(ctx, syscall.SIGKILL)
+}
+
+func streams(in *input, cmd containers.Exec) cio.Opt {
+	return func(s *cio.Streams) {
+		if in != nil {
+			s.Stdin = in
+		}
+		both := &sync.Mutex{}
+		s.Stdout, s.Stderr, s.Terminal = &shared{both, orDiscard(cmd.Stdout)}, &shared{both, orDiscard(cmd.Stderr)}, cmd.TTY
+	}
+}
+
+// shared is one of two writers, which may be the same, of two goroutines.
+type shared struct {
+	both *sync.Mutex
+	to   io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.both.Lock()
+	defer s.both.Unlock()
+	return s.to.Write(p)
+}
+
+func orDiscard(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	return w
+}
+
+// input tells when its reader has ended.
+type input struct {
+	io.Reader
+	ended chan struct{}
+}
+
+func newInput(r io.Reader) *input {
+	if r == nil {
+		return nil
+	}
+	return &input{r, make(chan struct{})}
+}
+
+func (i *input) Read(p []byte) (int, error) {
+	n, err := i.Reader.Read(p)
+	if err != nil && n == 0 {
+		select {
+		case <-i.ended:
+		default:
+			close(i.ended)
+		}
+	}
+	if err != nil && n > 0 && errors.Is(err, io.EOF) {
+		err = nil // it comes again with the next call
+	}
+	return n, err
+}
+
+// resize passes the terminal's size on until the command ends.
+func resize(ctx context.Context, process client.Process, sizes <-chan [2]uint16) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case size, open := <-sizes:
+			if !open {
+				return
+			}
+			for process.Resize(ctx, uint32(size[0]), uint32(size[1])) != nil {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(20 * time.Millisecond): // it is being started
+				}
+			}
+		}
+	}
+}

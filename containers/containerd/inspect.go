@@ -1,0 +1,174 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/v2/client"
+	ctr "github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/runtime/restart"
+	"github.com/containerd/errdefs"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// unknownEnd is the exit status of what ended while nobody looked: the machine
+// went down. Docker says the same.
+const unknownEnd = 255
+
+// find looks a container up by id or name.
+func (e *Engine) find(ctx context.Context, ref string) (ctr.Container, error) {
+	c, err := e.client.ContainerService().Get(ctx, ref)
+	if err == nil || !errdefs.IsNotFound(err) && !errdefs.IsInvalidArgument(err) {
+		return c, err
+	}
+	found, err := e.client.ContainerService().List(ctx, fmt.Sprintf("labels.%q==%q", nameLabel, ref))
+	if err != nil {
+		return ctr.Container{}, err
+	}
+	for _, c := range found {
+		return c, nil
+	}
+	return ctr.Container{}, fmt.Errorf("no such container %s: %w", ref, errdefs.ErrNotFound)
+}
+
+// nameOf is a container's visible name.
+func nameOf(c ctr.Container) string {
+	if name := c.Labels[nameLabel]; name != "" {
+		return name
+	}
+	return c.ID // made by hand
+}
+
+// describe names a container for messages.
+func (e *Engine) describe(ctx context.Context, id string) string {
+	c, err := e.find(ctx, id)
+	if err != nil {
+		return id
+	}
+	return nameOf(c)
+}
+
+// Inspect tells all about one container.
+func (e *Engine) Inspect(ctx context.Context, id string) (containers.Container, error) {
+	doing := "inspecting container " + id
+	c, err := e.find(ctx, id)
+	if err != nil {
+		return containers.Container{}, e.fail(doing, err)
+	}
+	out, err := e.inspect(ctx, c)
+	if err != nil {
+		return containers.Container{}, e.fail(doing, err)
+	}
+	return out, nil
+}
+
+func (e *Engine) inspect(ctx context.Context, c ctr.Container) (containers.Container, error) {
+	spec, err := specOf(c)
+	if err != nil {
+		return containers.Container{}, err
+	}
+	task, status, err := e.task(ctx, c.ID)
+	if err != nil {
+		return containers.Container{}, err
+	}
+	out := containers.Container{ID: c.ID, ImageID: c.Labels[imageLabel], Spec: spec, Created: c.CreatedAt}
+	run := e.runOf(c.ID)
+	before := lastOf(c.Labels)
+	switch {
+	case task != nil && status.Status == client.Running:
+		out.State, out.PID, out.Started = containers.StateRunning, int(task.Pid()), run
+	case task != nil && status.Status == client.Stopped:
+		out.State, out.Started, out.Finished, out.ExitCode = containers.StateExited, run, status.ExitTime, int(status.ExitStatus)
+		if c.Labels[restart.StatusLabel] == string(client.Running) {
+			out.State = containers.StateOther // about to be restarted
+		}
+	case task != nil && status.Status != client.Created:
+		out.State = containers.StateOther
+	case task == nil && !run.Equal(before.Run) && (c.Labels[restart.StatusLabel] == string(client.Running) || e.writing(c.ID)):
+		out.State, out.Started = containers.StateOther, run // being started, by whomever
+	case task == nil && !run.Equal(before.Run):
+		out.State, out.Started, out.Finished, out.ExitCode = containers.StateExited, run, run, unknownEnd
+	default:
+		out.State, out.Error, out.ExitCode = containers.StateCreated, before.Error, before.Code
+		if !before.Finished.IsZero() {
+			out.State, out.Started, out.Finished = containers.StateExited, before.Started, before.Finished
+		}
+	}
+	return out, nil
+}
+
+// task returns a container's task, nil if there is none, and its status.
+func (e *Engine) task(ctx context.Context, id string) (client.Task, client.Status, error) {
+	c, err := e.client.LoadContainer(ctx, id)
+	if err != nil {
+		return nil, client.Status{}, err
+	}
+	task, err := c.Task(ctx, nil)
+	if err == nil {
+		var status client.Status
+		if status, err = task.Status(ctx); err == nil {
+			return task, status, nil
+		}
+	}
+	if errdefs.IsNotFound(err) {
+		return nil, client.Status{}, nil
+	}
+	return nil, client.Status{}, err
+}
+
+// runOf is when a container's last run began, from the file that the writer of
+// its log leaves; zero if it never ran.
+func (e *Engine) runOf(id string) time.Time {
+	text, err := os.ReadFile(filepath.Join(e.dir(id), runFile))
+	if err != nil {
+		return time.Time{}
+	}
+	at, _ := time.Parse(time.RFC3339Nano, strings.TrimSpace(string(text)))
+	return at
+}
+
+// List inspects all containers that carry every one of the labels.
+func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containers.Container, error) {
+	const doing = "listing containers"
+	var filters []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if labels[key] != "" { // which containerd does not keep
+			filters = append(filters, fmt.Sprintf("labels.%q==%q", key, labels[key]))
+		}
+	}
+	found, err := e.client.ContainerService().List(ctx, strings.Join(filters, ","))
+	if err != nil {
+		return nil, e.fail(doing, err)
+	}
+	var out []containers.Container
+	for _, f := range found {
+		c, err := e.inspect(ctx, f)
+		if errdefs.IsNotFound(err) || errors.Is(err, containers.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, e.fail(doing, err)
+		}
+		if carries(c.Spec.Labels, labels) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+func carries(have, want map[string]string) bool {
+	for key, value := range want {
+		if got, ok := have[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}

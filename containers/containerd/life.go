@@ -1,0 +1,252 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"syscall"
+	"time"
+
+	"github.com/containerd/containerd/v2/client"
+	ctr "github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/errdefs"
+	"github.com/moby/sys/signal"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// startTime bounds how long containerd and the runtime may take to start a
+// container; nothing that works comes near it.
+const startTime = 2 * time.Minute
+
+// locked finds a container and keeps others from starting, stopping and
+// removing it at the same time.
+func (e *Engine) locked(ctx context.Context, id string) (ctr.Container, func(), error) {
+	c, err := e.find(ctx, id)
+	if err != nil {
+		return c, nil, err
+	}
+	unlock, err := lockFile(ctx, e.lockOf(c.ID))
+	if err != nil {
+		return c, nil, err
+	}
+	if c, err = e.find(ctx, c.ID); err != nil { // it may be gone by now
+		unlock()
+		return c, nil, err
+	}
+	return c, unlock, nil
+}
+
+// Start runs a created or stopped container.
+func (e *Engine) Start(ctx context.Context, id string) error {
+	doing := "starting container " + e.describe(ctx, id)
+	c, unlock, err := e.locked(ctx, id)
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	defer unlock()
+	task, status, err := e.task(ctx, c.ID)
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	if task != nil && status.Status == client.Running {
+		return nil
+	}
+	// containerd may go on with a request whose client has left: so it is
+	// seen to its end.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	defer cancel()
+	if err := e.clear(ctx, c); err != nil {
+		return e.fail(doing, err)
+	}
+	if err := e.start(ctx, c); err != nil {
+		return e.fail(doing, err)
+	}
+	return nil
+}
+
+// clear deletes what is left of a container's last run.
+func (e *Engine) clear(ctx context.Context, c ctr.Container) error {
+	for {
+		task, status, err := e.task(ctx, c.ID)
+		if err != nil || task == nil {
+			return err
+		}
+		if status.Status == client.Stopped {
+			if err := e.record(ctx, c, int(status.ExitStatus), status.ExitTime); err != nil {
+				return err
+			}
+		}
+		if _, err := task.Delete(ctx, client.WithProcessKill); err != nil && !errdefs.IsNotFound(err) {
+			return err
+		}
+	}
+}
+
+// start makes a task and starts it. A program that cannot be executed is found
+// when the task is made.
+func (e *Engine) start(ctx context.Context, c ctr.Container) error {
+	if err := e.permit(c.ID); err != nil {
+		return err
+	}
+	uri, err := logURI(c)
+	if err != nil {
+		return err
+	}
+	container, err := e.client.LoadContainer(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	task, err := container.NewTask(ctx, cio.LogURI(uri))
+	if err == nil {
+		if err = task.Start(ctx); err != nil {
+			_, undone := task.Delete(ctx, client.WithProcessKill)
+			if !errdefs.IsNotFound(undone) {
+				err = errors.Join(err, undone)
+			}
+		}
+	}
+	if err != nil {
+		if task, status, looked := e.task(ctx, c.ID); looked == nil && task != nil && status.Status == client.Running {
+			return nil // the restart monitor was first
+		}
+		return errors.Join(err, e.failed(ctx, c, err))
+	}
+	return e.watch(ctx, c)
+}
+
+// failed notes why a container could not be started, and lets nobody try again.
+func (e *Engine) failed(ctx context.Context, c ctr.Container, why error) error {
+	l := lastOf(c.Labels)
+	l.Run, l.Error = e.runOf(c.ID), plain(why)
+	if l.Finished.IsZero() {
+		l.Code = 127 // as a shell's, and Docker's, for what cannot be run
+	}
+	return errors.Join(e.forbid(ctx, c.ID), e.setLabels(ctx, c.ID, map[string]string{lastLabel: l.label()}))
+}
+
+// record notes how a container ended, before its task is deleted.
+func (e *Engine) record(ctx context.Context, c ctr.Container, code int, at time.Time) error {
+	run := e.runOf(c.ID)
+	l := last{Run: run, Started: run, Finished: at, Code: code}
+	return e.setLabels(ctx, c.ID, map[string]string{lastLabel: l.label()})
+}
+
+// Stop ends a container and waits until the engine has cleaned up after it.
+func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
+	doing := "stopping container " + e.describe(ctx, id)
+	c, unlock, err := e.locked(ctx, id)
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	defer unlock()
+	if err := e.stop(ctx, c, grace); err != nil {
+		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		defer cancel()
+		return errors.Join(e.fail(doing, err), e.resume(again, c))
+	}
+	return nil
+}
+
+// resume puts a container that Stop did not stop back in the monitor's care.
+func (e *Engine) resume(ctx context.Context, c ctr.Container) error {
+	task, status, err := e.task(ctx, c.ID)
+	if err != nil || task == nil || status.Status != client.Running {
+		return nil // what went wrong is told already
+	}
+	return errors.Join(e.permit(c.ID), e.watch(ctx, c))
+}
+
+func (e *Engine) stop(ctx context.Context, c ctr.Container, grace time.Duration) error {
+	if err := e.forbid(ctx, c.ID); err != nil {
+		return err
+	}
+	for {
+		// In this order: who is seen to be starting has a task later.
+		starting := e.beingStarted(c.ID)
+		task, status, err := e.task(ctx, c.ID)
+		switch {
+		case err != nil:
+			return err
+		case task == nil && !starting:
+			return nil
+		case task == nil:
+			if err := pause(ctx); err != nil {
+				return err
+			}
+			continue
+		case status.Status == client.Running:
+			if err := e.end(ctx, c, task, grace); err != nil {
+				return err
+			}
+		}
+		if err := e.clear(ctx, c); err != nil {
+			return err
+		}
+	}
+}
+
+// end sends the stop signal, waits and kills.
+func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, grace time.Duration) error {
+	sign, err := signal.ParseSignal(c.Labels[client.StopSignalLabel])
+	if err != nil {
+		sign = syscall.SIGTERM
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended, err := task.Wait(waiting)
+	if err != nil {
+		return err
+	}
+	if err := task.Kill(ctx, sign); err != nil && !gone(err) {
+		return err
+	}
+	select {
+	case status := <-ended:
+		return status.Error()
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(math.Ceil(grace.Seconds())) * time.Second):
+	}
+	if err := task.Kill(ctx, syscall.SIGKILL, client.WithKillAll); err != nil && !gone(err) {
+		return err
+	}
+	select {
+	case status := <-ended:
+		return status.Error()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// gone tells the error of a signal to what has ended.
+func gone(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err) }
+
+// Remove deletes a container that does not run.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	doing := "removing container " + e.describe(ctx, id)
+	c, unlock, err := e.locked(ctx, id)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	defer unlock()
+	task, status, err := e.task(ctx, c.ID)
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	if task != nil && status.Status == client.Running {
+		return fmt.Errorf("%s: it is %s: stop it first", doing, containers.StateRunning)
+	}
+	if err := e.stop(ctx, c, 0); err != nil {
+		return e.fail(doing, err)
+	}
+	if err := e.drop(ctx, c.ID); err != nil {
+		return e.fail(doing, err)
+	}
+	return nil
+}

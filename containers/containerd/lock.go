@@ -1,0 +1,52 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockFile takes a lock (flock(2)) that other processes and goroutines respect
+// and that a dead one does not hold.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { file.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			file.Close()
+			return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+		}
+		select {
+		case <-ctx.Done():
+			file.Close()
+			return nil, ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// lockAll is held by what must not happen twice at once: names are given, and
+// images are taken into use or removed.
+func (e *Engine) lockAll(ctx context.Context) (unlock func(), err error) {
+	return lockFile(ctx, filepath.Join(e.root, "lock"))
+}
+
+// dir is where a container's log and locks are.
+func (e *Engine) dir(id string) string { return filepath.Join(e.root, "containers", id) }
+
+// lockOf is outside of that directory, so that it can be held while the
+// directory goes.
+func (e *Engine) lockOf(id string) string { return filepath.Join(e.root, "locks", id) }

@@ -1,0 +1,106 @@
+package containerd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/containers/containerd/logfile"
+)
+
+// LogCommand is the first argument of a program that is started to write the
+// log of a container; it must then call WriteLog and do nothing else.
+const LogCommand = "log-writer"
+
+// lastWords is how long a writer that is told to end waits for what is still in
+// the pipes.
+const lastWords = 500 * time.Millisecond
+
+// WriteLog writes the log of a container until its output ends. args are the
+// program's, its name among them: the name is in the container's directory. Its
+// file descriptors are those of containerd's logging programs: 3 and 4 are the
+// container's output and errors, 5 is to be closed when all is ready
+// (containerd's docs, pkg/runtime/v2/README.md, Logging).
+func WriteLog(args []string) error {
+	if len(args) != 3 || args[1] != LogCommand {
+		return fmt.Errorf("expected %s BYTES,FILES: containerd's shim calls this, nobody else", LogCommand)
+	}
+	size, files, err := parseLimits(args[2])
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(args[0])
+	ready := os.NewFile(5, "ready")
+	lock, err := os.OpenFile(filepath.Join(dir, writingFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH); err != nil { // one of the run before may still drain
+		return err
+	}
+	if err := markRun(dir); err != nil {
+		return err
+	}
+	log, err := logfile.Open(filepath.Join(dir, logFile), size, files)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	return copyAll(log, ready)
+}
+
+// markRun leaves the time at which a container's run begins.
+func markRun(dir string) error {
+	name := filepath.Join(dir, runFile)
+	if err := os.WriteFile(name+".new", []byte(time.Now().UTC().Format(time.RFC3339Nano)+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// copyAll copies both streams to the log until they end.
+func copyAll(log *logfile.Writer, ready *os.File) error {
+	pipes := map[string]*os.File{}
+	for fd, stream := range map[int]string{3: logfile.Stdout, 4: logfile.Stderr} {
+		if err := syscall.SetNonblock(fd, true); err != nil { // for the deadlines below
+			return err
+		}
+		pipes[stream] = os.NewFile(uintptr(fd), stream)
+	}
+	// The shim sends SIGTERM once the container has ended. Who was left
+	// behind may hold the pipes for ever.
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	go func() {
+		<-told
+		for _, p := range pipes {
+			_ = p.SetReadDeadline(time.Now().Add(lastWords))
+		}
+	}()
+	var copies sync.WaitGroup
+	errs := make(chan error, len(pipes))
+	for stream, pipe := range pipes {
+		copies.Go(func() { errs <- log.Copy(stream, pipe) })
+	}
+	if err := ready.Close(); err != nil {
+		return err
+	}
+	copies.Wait()
+	close(errs)
+	var failed error
+	for err := range errs {
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
+}

@@ -1,0 +1,192 @@
+package containerd
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	ctr "github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/typeurl/v2"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// madeExtension is where a container remembers what it was made from. What the
+// spec leaves to the image, and what kollet adds by itself, cannot be told
+// apart from the result alone.
+const madeExtension = "org.kollet.made"
+
+type made struct {
+	Spec containers.Spec `json:"spec"`
+	OCI  json.RawMessage `json:"oci"` // what was made of it
+}
+
+func (m made) extension() map[string]typeurl.Any {
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // strings, numbers and JSON always have a JSON form
+	}
+	return map[string]typeurl.Any{madeExtension: &anypb.Any{TypeUrl: madeExtension, Value: text}}
+}
+
+// specOf reads a container's spec back. Labels are read as they are now. Of
+// the rest, what the engine has is compared with what was made: as long as they
+// are the same, so is the spec; what differs shows as it is now.
+func specOf(c ctr.Container) (containers.Spec, error) {
+	var m made
+	if extension := c.Extensions[madeExtension]; extension != nil {
+		if err := json.Unmarshal(extension.GetValue(), &m); err != nil {
+			return m.Spec, fmt.Errorf("extension %s: %w: remove the container", madeExtension, err)
+		}
+	}
+	spec := m.Spec
+	if spec.Image == "" { // made by hand
+		spec.Image = c.Image
+	}
+	spec.Name, spec.Restart = nameOf(c), restartOf(c.Labels)
+	spec.Labels = map[string]string{}
+	for key, value := range m.Spec.Labels {
+		if value == "" { // containerd keeps no empty label
+			spec.Labels[key] = ""
+		}
+	}
+	for key, value := range c.Labels {
+		if !ours(key) {
+			spec.Labels[key] = value
+		}
+	}
+	if c.Spec != nil && !bytes.Equal(c.Spec.GetValue(), m.OCI) {
+		if err := changed(&spec, c.Spec.GetValue(), m.OCI); err != nil {
+			return spec, err
+		}
+	}
+	return spec.Canonical(), nil
+}
+
+// changed puts into spec what somebody changed in the runtime's configuration.
+func changed(spec *containers.Spec, nowText, wasText []byte) error {
+	var now, was specs.Spec
+	if err := json.Unmarshal(nowText, &now); err != nil {
+		return fmt.Errorf("runtime's configuration: %w: remove the container", err)
+	}
+	if len(wasText) > 0 {
+		if err := json.Unmarshal(wasText, &was); err != nil {
+			return fmt.Errorf("runtime's configuration as it was made: %w: remove the container", err)
+		}
+	}
+	fill(&now)
+	fill(&was)
+	differ := func(now, was any) bool { return !reflect.DeepEqual(now, was) }
+	if differ(now.Process.Args, was.Process.Args) {
+		spec.Entrypoint, spec.Command = now.Process.Args, nil
+	}
+	if differ(now.Process.Env, was.Process.Env) {
+		spec.Env = map[string]string{}
+		for _, e := range now.Process.Env {
+			key, value, _ := strings.Cut(e, "=")
+			spec.Env[key] = value
+		}
+	}
+	if now.Process.Cwd != was.Process.Cwd {
+		spec.WorkingDir = now.Process.Cwd
+	}
+	if differ(now.Process.User, was.Process.User) {
+		spec.User = fmt.Sprintf("%d:%d", now.Process.User.UID, now.Process.User.GID)
+	}
+	if differ(now.Process.Capabilities, was.Process.Capabilities) {
+		spec.CapDrop, spec.CapAdd = []string{"ALL"}, now.Process.Capabilities.Bounding
+	}
+	if now.Root.Readonly != was.Root.Readonly {
+		spec.ReadOnly = now.Root.Readonly
+	}
+	if differ(now.Process.Rlimits, was.Process.Rlimits) {
+		spec.Ulimits = nil
+		for _, l := range now.Process.Rlimits {
+			name := strings.ToLower(strings.TrimPrefix(l.Type, "RLIMIT_"))
+			spec.Ulimits = append(spec.Ulimits, containers.Ulimit{Name: name, Soft: int64(l.Soft), Hard: int64(l.Hard)})
+		}
+	}
+	if differ(now.Linux.Namespaces, was.Linux.Namespaces) {
+		namespacesNow(spec, now.Linux.Namespaces)
+	}
+	if differ(now.Mounts, was.Mounts) {
+		spec.Mounts = mountsNow(now.Mounts)
+	}
+	if differ(now.Linux.Devices, was.Linux.Devices) {
+		spec.Devices = nil
+		for _, d := range now.Linux.Devices {
+			spec.Devices = append(spec.Devices, d.Path)
+		}
+	}
+	return nil
+}
+
+// fill makes what is absent empty.
+func fill(s *specs.Spec) {
+	if s.Process == nil {
+		s.Process = &specs.Process{}
+	}
+	if s.Process.Capabilities == nil {
+		s.Process.Capabilities = &specs.LinuxCapabilities{}
+	}
+	if s.Root == nil {
+		s.Root = &specs.Root{}
+	}
+	if s.Linux == nil {
+		s.Linux = &specs.Linux{}
+	}
+}
+
+func namespacesNow(spec *containers.Spec, now []specs.LinuxNamespace) {
+	own := map[specs.LinuxNamespaceType]bool{}
+	for _, n := range now {
+		own[n.Type] = true
+	}
+	for ns, field := range map[specs.LinuxNamespaceType]*string{
+		specs.PIDNamespace: &spec.PID, specs.IPCNamespace: &spec.IPC, specs.NetworkNamespace: &spec.Network,
+	} {
+		switch {
+		case !own[ns]:
+			*field = "host"
+		case *field == "host":
+			*field = ""
+		}
+	}
+}
+
+func mountsNow(now []specs.Mount) []containers.Mount {
+	var out []containers.Mount
+	for _, m := range now {
+		shown := containers.Mount{Type: m.Type, Source: m.Source, Target: m.Destination}
+		if m.Type == containers.Tmpfs {
+			shown.Source = ""
+		}
+		for _, o := range m.Options {
+			switch o {
+			case "ro":
+				shown.ReadOnly = true
+			case "rprivate", "private", "rslave", "slave", "rshared", "shared":
+				shown.Propagation = o
+			}
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
+// ociOf is a container's configuration as the runtime gets it.
+func ociOf(c ctr.Container) (*specs.Spec, error) {
+	var spec specs.Spec
+	if c.Spec == nil {
+		return nil, fmt.Errorf("the container has no configuration for the runtime: remove it")
+	}
+	if err := json.Unmarshal(c.Spec.GetValue(), &spec); err != nil {
+		return nil, fmt.Errorf("runtime's configuration: %w: remove the container", err)
+	}
+	fill(&spec)
+	return &spec, nil
+}

@@ -1,0 +1,129 @@
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/containerd/v2/client"
+	ctr "github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/runtime/restart"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// containerd's restart monitor lists containers every ten seconds and starts
+// those whose label containerd.io/restart.status is "running" and whose task is
+// not. 1.6 knows no policies, so the label is set while kollet wants the
+// container up, and empty while it is not to be touched; newer engines see a
+// policy that says the same. The monitor acts on what it listed, be it a while
+// later: a container that was stopped meanwhile would be started again. So a
+// container can only be started while its log can be written, and its log only
+// while there is a link to the program that does it: Start makes the link, Stop
+// removes it first of all. Nobody then starts the container but kollet, and a
+// start that had begun has left a process behind that Stop can see.
+
+// loggerLink is that link, in the container's directory.
+const loggerLink = "log-writer"
+
+func (e *Engine) link(id string) string { return filepath.Join(e.dir(id), loggerLink) }
+
+// permit lets a container be started.
+func (e *Engine) permit(id string) error {
+	if err := os.MkdirAll(e.dir(id), 0o700); err != nil {
+		return err
+	}
+	link := e.link(id)
+	if target, err := os.Readlink(link); err == nil && target == e.logger {
+		return nil
+	}
+	if err := os.Remove(link); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return os.Symlink(e.logger, link)
+}
+
+// forbid keeps a container from being started by the monitor.
+func (e *Engine) forbid(ctx context.Context, id string) error {
+	if err := os.Remove(e.link(id)); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return e.setLabels(ctx, id, map[string]string{restart.StatusLabel: ""})
+}
+
+// watch tells the monitor to keep a running container up, if that is its policy.
+func (e *Engine) watch(ctx context.Context, c ctr.Container) error {
+	if restartOf(c.Labels) == containers.RestartNo {
+		return nil
+	}
+	return e.setLabels(ctx, c.ID, map[string]string{restart.StatusLabel: string(client.Running)})
+}
+
+// beingStarted tells whether somebody began to start a container, from the
+// process that is to write its log: it is there before the task is.
+func (e *Engine) beingStarted(id string) bool {
+	argument := append([]byte(e.link(id)), 0)
+	all, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	for _, p := range all {
+		cmdline, err := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
+		if err == nil && bytes.HasPrefix(cmdline, argument) {
+			return true
+		}
+	}
+	return false
+}
+
+// Settle gives a container its name and restart policy.
+func (e *Engine) Settle(ctx context.Context, id, name string, policy containers.Restart) error {
+	doing := fmt.Sprintf("settling container %s as %s", id, name)
+	all, err := e.lockAll(ctx)
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	defer all()
+	c, err := e.find(ctx, id)
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	if policy == "" {
+		policy = containers.RestartNo
+	}
+	if nameOf(c) == name && restartOf(c.Labels) == policy {
+		return nil
+	}
+	if err := e.nameIsFree(ctx, name, c.ID); err != nil {
+		return e.fail(doing, err)
+	}
+	task, status, err := e.task(ctx, c.ID)
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	set := map[string]string{nameLabel: name, restart.PolicyLabel: string(policy), restart.StatusLabel: ""}
+	up := task != nil && status.Status == client.Running || c.Labels[restart.StatusLabel] == string(client.Running)
+	if _, err := os.Lstat(e.link(c.ID)); err != nil {
+		up = false // it is being stopped
+	}
+	if up && policy != containers.RestartNo {
+		set[restart.StatusLabel] = string(client.Running)
+	}
+	if err := e.setLabels(ctx, c.ID, set); err != nil {
+		return e.fail(doing, err)
+	}
+	return nil
+}
+
+// pause waits a moment, or until ctx ends.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(10 * time.Millisecond):
+		return nil
+	}
+}
