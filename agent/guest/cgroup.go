@@ -59,17 +59,37 @@ type Container struct {
 	mounts map[string]string
 }
 
-// ContainerOf reads the cgroup of the container whose first process is pid.
+// ContainerOf reads the cgroup of the container whose first process is pid. In
+// a hierarchy that its runtime does not know it sits where the runtime sits:
+// that is not the container's, and what else is there must not be killed as such.
 func ContainerOf(proc string, pid int) (Container, error) {
 	own, err := readMembership(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 	if err != nil {
 		return Container{}, fmt.Errorf("read the cgroup of process %d: %w", pid, err)
+	}
+	for _, outside := range []string{"self", parent(proc, pid)} {
+		m, err := readMembership(filepath.Join(proc, outside, "cgroup"))
+		if err != nil {
+			continue // it ended
+		}
+		for _, name := range m.inside(own) {
+			delete(own, name)
+		}
 	}
 	mountinfo, err := os.ReadFile(filepath.Join(proc, "self", "mountinfo"))
 	if err != nil {
 		return Container{}, fmt.Errorf("find the cgroup hierarchies: %w", err)
 	}
 	return Container{proc: proc, own: own, mounts: hierarchies(string(mountinfo))}, nil
+}
+
+// parent is who started a process: the runtime, if it is a container's first.
+func parent(proc string, pid int) string {
+	fields, err := statFields(filepath.Join(proc, strconv.Itoa(pid)))
+	if err != nil {
+		return "self"
+	}
+	return fields[1]
 }
 
 // Holds returns the hierarchies, sorted, in which any thread of a process sits

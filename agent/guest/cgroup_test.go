@@ -287,6 +287,49 @@ func TestProtectWhatEnded(t *testing.T) {
 	}
 }
 
+// Where the runtime does not know a hierarchy, the container sits beside it and
+// all its other containers: nobody there is the container's.
+func TestSharedCgroup(t *testing.T) {
+	c := newCgroups(t)
+	names := c.names()
+	shared, known := names[0], names[1:]
+	cmd := exec.Command("sh", "-c", "read go; sleep 1000 & echo $!; read end; kill $!")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	runtime, other := cmd.Process.Pid, c.sleeper().Process.Pid
+	c.put(runtime, "/runtime", shared)
+	c.put(other, "/runtime", shared)
+	var first int
+	fmt.Fprintln(in)
+	if _, err := fmt.Fscan(out, &first); err != nil {
+		t.Fatal(err)
+	}
+	c.put(first, "/abc", known...)
+	if got := c.where(first)[shared]; got != machine.CgroupParent()+"/runtime" {
+		t.Fatalf("the container is in %s", got)
+	}
+	container, err := ContainerOf("/proc", first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := container.Processes(); err != nil || !slices.Equal(pids, []int{first}) {
+		t.Errorf("in it are %v, %v; the runtime is %d, a neighbour %d", pids, err, runtime, other)
+	}
+	if got := holds(t, container, first); !slices.Equal(got, known) {
+		t.Errorf("held in %q, want %q", got, known)
+	}
+}
+
 // A container without a cgroup of its own holds nobody: the root is nobody's.
 func TestRootCgroup(t *testing.T) {
 	c := newCgroups(t)
