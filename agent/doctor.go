@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -126,7 +126,11 @@ func checkShared(services []generation.Service) []Check {
 			if strings.TrimPrefix(m.Propagation, "r") != "shared" {
 				continue
 			}
-			at, shared := mountOf(string(info), m.Source)
+			source := m.Source
+			if real, err := filepath.EvalSymlinks(source); err == nil {
+				source = real // /var/run is a link to /run
+			}
+			at, shared := mountOf(string(info), source)
 			if !shared {
 				checks = append(checks, Check{"mounts", Bad, fmt.Sprintf("%s mounts %s shared, but the mount at %s is private", s.Name, m.Source, at), "mount --make-rshared " + at})
 			}
@@ -134,6 +138,9 @@ func checkShared(services []generation.Service) []Check {
 	}
 	return checks
 }
+
+// escapes are those of paths in mountinfo.
+var escapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // mountOf finds the mount that a path is on, and whether it is shared
 // (proc_pid_mountinfo(5)).
@@ -143,11 +150,12 @@ func mountOf(mountinfo, path string) (at string, shared bool) {
 		if len(fields) < 7 {
 			continue
 		}
-		below, err := filepath.Rel(fields[4], path)
-		if err != nil || below == ".." || strings.HasPrefix(below, "../") || len(fields[4]) < len(at) {
+		point := escapes.Replace(fields[4])
+		below, err := filepath.Rel(point, path)
+		if err != nil || below == ".." || strings.HasPrefix(below, "../") || len(point) < len(at) {
 			continue
 		}
-		at, shared = fields[4], false
+		at, shared = point, false
 		for _, option := range fields[6:] {
 			if option == "-" {
 				break
@@ -230,9 +238,23 @@ func listener(ctx context.Context, socket string) (int, error) {
 	return int(peer.Pid), nil
 }
 
+// isOurs reports whether a process is in one of this node's containers: in those
+// of Kolla's images, the first process is dumb-init, and libvirtd its child.
 func (a *Agent) isOurs(ctx context.Context, pid int) (bool, error) {
 	all, err := a.Engine.List(ctx, a.labels("", 0))
-	return slices.ContainsFunc(all, func(c containers.Container) bool { return c.PID == pid }), err
+	for _, c := range all {
+		if c.State != containers.StateRunning {
+			continue
+		}
+		cgroup, err := guest.ContainerOf(proc, c.PID)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		if held, err := cgroup.Holds(pid); c.PID == pid || err == nil && len(held) > 0 {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 func checkMachined() Check {
