@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/moby/sys/signal"
 	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/gate"
@@ -295,17 +296,12 @@ func (t *transaction) startAgain(ctx context.Context, id string, m member) error
 	return t.Engine.Settle(ctx, id, c.Spec.Name, restart)
 }
 
-// signalNumber knows signals by name and by number.
+// signalNumber knows signals by name and by number, as engines do: systemd's
+// images stop with SIGRTMIN+3.
 func signalNumber(name string) unix.Signal {
-	if n := unix.SignalNum(name); n != 0 {
-		return n
+	number, err := signal.ParseSignal(name)
+	if err != nil || !signal.ValidSignalForPlatform(number) {
+		return unix.SIGTERM
 	}
-	if n := unix.SignalNum("SIG" + name); n != 0 {
-		return n
-	}
-	var n int
-	if _, err := fmt.Sscan(name, &n); err == nil && n > 0 {
-		return unix.Signal(n)
-	}
-	return unix.SIGTERM
+	return number
 }
