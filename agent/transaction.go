@@ -87,8 +87,9 @@ func (t *transaction) groups() []group {
 			continue
 		}
 		var g group
+		mates := t.mates(s)
 		for _, mate := range t.to.Services {
-			if mate.Name == s.Name || mate.Origin == t.to.Number && !placed[mate.Name] && together(s, mate) {
+			if mates[mate.Name] {
 				old, _ := t.from.Service(mate.Name)
 				g = append(g, member{name: mate.Name, old: old, new: mate})
 				placed[mate.Name] = true
@@ -102,6 +103,21 @@ func (t *transaction) groups() []group {
 		}
 	}
 	return groups
+}
+
+// mates are the services that are cut over as one with s: those that it is
+// together with, those that they are together with, and so on.
+func (t *transaction) mates(s generation.Service) map[string]bool {
+	mates := map[string]bool{s.Name: true}
+	for todo := []generation.Service{s}; len(todo) > 0; todo = todo[1:] {
+		for _, other := range t.to.Services {
+			if other.Origin == t.to.Number && !mates[other.Name] && together(todo[0], other) {
+				mates[other.Name] = true
+				todo = append(todo, other)
+			}
+		}
+	}
+	return mates
 }
 
 func together(a, b generation.Service) bool {
