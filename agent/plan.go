@@ -58,7 +58,7 @@ type ImageChange struct {
 // FileChange tells how a file in a container changes, without secrets.
 type FileChange struct {
 	Path string `json:"path"`
-	Diff string `json:"diff,omitempty"` // unified; empty when only secrets or the owner or mode differ
+	Diff string `json:"diff,omitempty"` // unified; empty when only secrets or the owner or mode differ, or a new file is empty
 	Note string `json:"note,omitempty"`
 }
 
@@ -177,11 +177,13 @@ func (a *Agent) compareFiles(s generation.Service, files []generation.Rendered, 
 			text = string(data)
 		}
 		change := FileChange{Path: f.Dest, Diff: udiff.Unified(f.Dest+" (now)", f.Dest+" (new)", text, public[f.Name])}
-		if change.Diff == "" {
+		switch {
+		case exists && (before.Owner != f.Owner || before.Perm != f.Perm):
+			change.Note = fmt.Sprintf("owner %s, mode %s; now owner %s, mode %s", before.Owner, before.Perm, f.Owner, f.Perm)
+		case exists && change.Diff == "":
 			change.Note = "a secret in it changes"
-			if before.SHA256 == f.SHA256 {
-				change.Note = fmt.Sprintf("owner %s, mode %s; now owner %s, mode %s", before.Owner, before.Perm, f.Owner, f.Perm)
-			}
+		case !exists && change.Diff == "":
+			change.Note = "new, and empty"
 		}
 		changes = append(changes, change)
 	}
@@ -207,15 +209,13 @@ func specChanges(old, new containers.Spec) []string {
 // names the entries alone that do.
 func valueChanges(name string, old, new any) []string {
 	a, b := entries(old), entries(new)
-	var lost, won []string
+	var lost []string
+	won := slices.Clone(b)
 	for _, e := range a {
-		if !slices.Contains(b, e) {
+		if at := slices.Index(won, e); at >= 0 {
+			won = slices.Delete(won, at, at+1)
+		} else {
 			lost = append(lost, e)
-		}
-	}
-	for _, e := range b {
-		if !slices.Contains(a, e) {
-			won = append(won, e)
 		}
 	}
 	switch {
