@@ -160,10 +160,13 @@ func (a *Agent) History() ([]Entry, error) {
 func entry(number int, records []journal.Record) Entry {
 	e := Entry{Generation: number, Phases: []Phase{}}
 	var begun time.Time
-	for _, r := range records {
+	for i, r := range records {
+		if i == 0 { // its beginning, unless a crash left nothing but recovery's end
+			e.Started, begun = r.Time, r.Time
+		}
 		switch r.Event {
 		case journal.Begin:
-			e.From, e.Reason, e.Started = r.From, r.Reason, r.Time
+			e.From, e.Reason = r.From, r.Reason
 		case journal.Intent, journal.Undo:
 			begun = r.Time
 		case journal.Done:
