@@ -145,6 +145,9 @@ const descriptionName = "config.json"
 // describe tells kollet-start, and the start script of Kolla's images, what to
 // apply.
 func describe(s generation.Service) ([]byte, error) {
+	if len(s.Command) == 0 && len(s.Argv) > 0 && s.Argv[len(s.Argv)-1] == kollaStart {
+		return nil, fmt.Errorf("its image starts with %s, which runs what it is told and else itself for ever; set services.%s.command", kollaStart, s.Name)
+	}
 	c := kolla.Config{Command: strings.Join(s.Argv, " ")}
 	if len(s.Command) > 0 {
 		var err error
