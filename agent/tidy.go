@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -192,7 +193,7 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 		}
 		gone.Generations = append(gone.Generations, number)
 	}
-	for id := range candidates {
+	for _, id := range slices.Sorted(maps.Keys(candidates)) {
 		if stays[id] {
 			continue
 		}

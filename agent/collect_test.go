@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/containers"
+)
+
+// shelf is an engine that only lists and removes, and notes what it did.
+type shelf struct {
+	containers.Engine
+	all    []containers.Container
+	inUse  string // image
+	did    []string
+	listed map[string]string
+}
+
+func (e *shelf) List(_ context.Context, labels map[string]string) ([]containers.Container, error) {
+	e.listed = labels
+	return e.all, nil
+}
+func (e *shelf) Stop(_ context.Context, id string, _ time.Duration) error {
+	e.did = append(e.did, "stop "+id)
+	return nil
+}
+func (e *shelf) Remove(_ context.Context, id string) error {
+	e.did = append(e.did, "remove "+id)
+	return nil
+}
+func (e *shelf) Settle(_ context.Context, id, name string, restart containers.Restart) error {
+	e.did = append(e.did, fmt.Sprintf("settle %s %s %s", id, name, restart))
+	return nil
+}
+func (e *shelf) RemoveImage(_ context.Context, id string) error {
+	if id == e.inUse {
+		return fmt.Errorf("image %s is in use", id)
+	}
+	e.did = append(e.did, "image "+id)
+	return nil
+}
+
+// made is the container of a service's generation.
+func made(service string, number int) containers.Container {
+	id := fmt.Sprintf("%s%d", service, number)
+	return containers.Container{ID: id, Spec: containers.Spec{Name: id, Labels: map[string]string{LabelNode: "n", LabelService: service, LabelGeneration: strconv.Itoa(number)}}}
+}
+
+// record makes generations 1 to n: service a of each has an image of its own,
+// b is that of generation 2 ever since.
+func record(t *testing.T, a *Agent, n int) generation.Generation {
+	t.Helper()
+	var last generation.Generation
+	for number := 1; number <= n; number++ {
+		last = generation.Generation{Number: number, Services: []generation.Service{
+			{Name: "a", Origin: number, Image: generation.Image{ID: fmt.Sprintf("img%d", number)}},
+			{Name: "b", Origin: min(number, 2), Image: generation.Image{ID: fmt.Sprintf("imgB%d", min(number, 2))}},
+		}}
+		if err := a.store().Write(last, nil, func(string) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return last
+}
+
+func TestCollectGenerations(t *testing.T) {
+	for name, c := range map[string]struct {
+		node   string
+		pins   pins
+		inUse  string
+		gone   []int
+		images []string
+	}{
+		"keep 1":          {"keep: 1\n", nil, "", []int{1, 3, 4}, []string{"img1", "img3", "img4", "imgB1"}}, // 2 is where b comes from
+		"keep 3":          {"keep: 3\n", nil, "", []int{1}, []string{"img1", "imgB1"}},
+		"default":         {"{}\n", nil, "", []int{1}, []string{"img1", "imgB1"}},
+		"keep many":       {"keep: 9\n", nil, "", nil, nil},
+		"unreadable":      {"keep: [\n", nil, "", nil, nil},
+		"no number":       {"keep: 0\n", nil, "", nil, nil},
+		"a guest's":       {"keep: 1\n", pins{"3": true}, "", []int{1, 4}, []string{"img1", "img4", "imgB1"}},
+		"image elsewhere": {"keep: 1\n", nil, "img3", []int{1, 3, 4}, []string{"img1", "img4", "imgB1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := &shelf{inUse: c.inUse}
+			a := &Agent{Root: t.TempDir(), Engine: engine}
+			if err := os.MkdirAll(filepath.Dir(a.nodeFile()), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(a.nodeFile(), []byte(c.node), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			current := record(t, a, 6)
+			// A later one that was rolled back, and is kept for its guests, is no
+			// business of this.
+			if err := a.store().Write(generation.Generation{Number: 9}, nil, func(string) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			var gone Garbage
+			if err := a.collectGenerations(t.Context(), current, c.pins, &gone); err != nil {
+				t.Fatal(err)
+			}
+			left, err := a.store().List()
+			if err != nil || !slices.Contains(left, 9) || !slices.Contains(left, 6) || len(left) != 7-len(c.gone) {
+				t.Errorf("left are %v, %v", left, err)
+			}
+			if !slices.Equal(gone.Generations, c.gone) || !slices.Equal(gone.Images, c.images) {
+				t.Errorf("gone are %v and %q, want %v and %q", gone.Generations, gone.Images, c.gone, c.images)
+			}
+			if err := a.collectGenerations(t.Context(), current, c.pins, &Garbage{}); err != nil {
+				t.Errorf("again: %v", err)
+			}
+		})
+	}
+}
+
+func TestCollectContainers(t *testing.T) {
+	engine := &shelf{all: []containers.Container{made("a", 6), made("b", 2), made("a", 5), made("b", 1), made("c", 5)}}
+	a := &Agent{Root: t.TempDir(), Engine: engine}
+	got, err := a.collect(t.Context(), record(t, a, 6))
+	if err != nil || !slices.Equal(got.Containers, []string{"a5", "b1", "c5"}) || len(got.Pinned) > 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if did := strings.Join(engine.did, ", "); did != "stop a5, remove a5, stop b1, remove b1, stop c5, remove c5" {
+		t.Errorf("did %s", did)
+	}
+	if engine.listed[LabelNode] != a.state() {
+		t.Errorf("asked for the containers of %q", engine.listed)
+	}
+}
+
+func TestRetire(t *testing.T) {
+	engine := &shelf{}
+	a := &Agent{Engine: engine}
+	guests := pins{pinKey("a", 5): true, "5": true}
+	for _, c := range []containers.Container{made("a", 5), made("b", 5), made("a", 51)} {
+		if err := a.retire(t.Context(), c, guests); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if did := strings.Join(engine.did, ", "); did != "stop a5, settle a5 a-g5 no, stop b5, remove b5, stop a51, remove a51" {
+		t.Errorf("did %s", did)
+	}
+	if !guests.generation(5) || guests.generation(6) || guests.generation(51) {
+		t.Error("generations are pinned wrongly")
+	}
+}
