@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/docker/go-units"
@@ -99,7 +100,7 @@ func (a *Agent) readSecrets(node *nodefile.Node, problems *nodefile.Problems) ma
 		data, err := os.ReadFile(a.path(node.Secrets[name].File))
 		if err != nil {
 			problems.Addf(node.Place(key+".file"), key+".file", "cannot be read: %v; write the secret there, readable for root alone", err)
-			values[name] = "unread" // so that templates do not report it a second time
+			values[name] = "?" // so that templates do not report it a second time
 			continue
 		}
 		values[name] = strings.TrimSuffix(string(data), "\n")
@@ -107,10 +108,11 @@ func (a *Agent) readSecrets(node *nodefile.Node, problems *nodefile.Problems) ma
 	return values
 }
 
-// secretsForRedaction reads what secrets it can, to keep them out of messages.
+// secretsForRedaction reads what secrets it can, to keep them out of messages,
+// also from a node file that is wrong or lacks what the command line gives.
 func (a *Agent) secretsForRedaction() map[string]string {
-	node, err := a.readNode(Options{})
-	if err != nil {
+	node, _ := a.readNode(Options{})
+	if node == nil {
 		return nil
 	}
 	return a.readSecrets(node, &nodefile.Problems{})
@@ -138,7 +140,7 @@ type builder struct {
 }
 
 func (b *builder) build() (generation.Service, []generation.Rendered) {
-	f := b.from
+	f, before := b.from, b.problems.Len()
 	s := generation.Service{
 		Name: b.name, Ref: f.Image, Warm: b.expandAll("warm", f.Warm), Modes: f.Prepare,
 		StopGrace: f.StopGrace, After: f.After, Together: f.Together,
@@ -158,6 +160,9 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 	}
 	s.Spec = s.Spec.Canonical()
 	b.keepSecretsOut(s)
+	if b.problems.Len() == before {
+		b.check(s)
+	}
 	files := b.render(&s)
 	return s, files
 }
@@ -170,12 +175,22 @@ func (b *builder) keepSecretsOut(s generation.Service) {
 		b.problems.Add(err)
 		return
 	}
-	for name, value := range b.secrets {
+	for _, name := range slices.Sorted(maps.Keys(b.secrets)) {
+		value := b.secrets[name]
 		quoted, _ := json.Marshal(value) // a string
 		if len(value) >= shortSecret && bytes.Contains(data, bytes.Trim(quoted, `"`)) {
 			key := "services." + b.name
 			b.problems.Addf(b.node.Place(key), key, "the value of secret %s stands in it; secrets may be used in config files alone", name)
 		}
+	}
+}
+
+// check finds what no engine could honour before anything is pulled.
+func (b *builder) check(s generation.Service) {
+	s.Image.ID = "sha256:" + generation.Sum(nil) // not known yet
+	if err := b.agent.containerSpec(s, 1).Check(); err != nil {
+		key := "services." + b.name
+		b.problems.Addf(b.node.Place(key), key, "%v", err)
 	}
 }
 
@@ -192,7 +207,10 @@ func mode(word string) string {
 }
 
 func (b *builder) expand(key, text string) string {
-	full := "services." + b.name + "." + key
+	return b.expandAt("services."+b.name+"."+key, text)
+}
+
+func (b *builder) expandAt(full, text string) string {
 	out, err := b.renderer.Expand(b.name, full, text)
 	if err != nil {
 		at := b.node.Place(full)
@@ -232,12 +250,15 @@ func (b *builder) probes() []nodefile.Probe {
 
 func (b *builder) mounts() []containers.Mount {
 	var mounts []containers.Mount
-	for i, m := range b.from.Mounts {
-		source := b.expand(fmt.Sprintf("mounts[%d].source", i), m.Source)
+	for _, m := range b.from.Mounts {
+		before := b.problems.Len()
+		source := b.expandAt(m.Key+".source", m.Source)
 		kind := containers.Volume
 		switch {
-		case source == "":
+		case m.Source == "":
 			kind = containers.Tmpfs
+		case source == "" && b.problems.Len() == before: // not what was meant: data in a tmpfs is gone with its container
+			b.problems.Addf(m.Place, m.Key+".source", "%s is empty here; set what it names, or drop the mount", m.Source)
 		case path.IsAbs(source):
 			kind = containers.Bind
 			if _, err := os.Stat(source); err != nil {
@@ -341,21 +362,34 @@ func (t *target) redact(err error) error {
 		return err
 	}
 	text := redactText(t.secrets, err.Error())
-	var stuck NeedsOperator
-	switch {
-	case text == err.Error():
+	if text == err.Error() {
 		return err
-	case errors.As(err, &stuck):
-		return NeedsOperator{errors.New(text)}
 	}
-	return errors.New(text)
+	return redacted{text, err}
 }
 
+// redacted is an error that says less, but is of the same kind: exit statuses
+// hang on it.
+type redacted struct {
+	text string
+	err  error
+}
+
+func (r redacted) Error() string { return r.text }
+func (r redacted) Unwrap() error { return r.err }
+
+// redactText replaces secrets by their names, as they are and as %q and JSON
+// show them; the longest first, since one may be a part of another.
 func redactText(secrets map[string]string, text string) string {
-	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+	names := slices.SortedFunc(maps.Keys(secrets), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(secrets[b]), len(secrets[a])), cmp.Compare(a, b))
+	})
+	var pairs []string
+	for _, name := range names {
 		if value := secrets[name]; len(value) >= shortSecret {
-			text = strings.ReplaceAll(text, value, "<secret "+name+">")
+			quoted := strconv.Quote(value)
+			pairs = append(pairs, value, "<secret "+name+">", quoted[1:len(quoted)-1], "<secret "+name+">")
 		}
 	}
-	return text
+	return strings.NewReplacer(pairs...).Replace(text)
 }

@@ -1,0 +1,234 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/containers"
+)
+
+func TestBind(t *testing.T) {
+	kolla := containers.Image{ID: "i", Digest: "d", Entrypoint: []string{"dumb-init", "--single-child", "--"}, Command: []string{"kolla_start"}, User: "nova"}
+	plain := containers.Image{ID: "i", Entrypoint: []string{"/entry"}, Command: []string{"serve"}, StopSignal: "SIGQUIT"}
+	bare := containers.Image{ID: "i"}
+	for name, c := range map[string]struct {
+		image               containers.Image
+		entrypoint, command []string
+		argv, told          string
+	}{
+		"kolla":                  {kolla, nil, []string{"nova-compute", "-v"}, "dumb-init --single-child -- kolla_start", "nova-compute -v"},
+		"kolla, without":         {kolla, nil, nil, "dumb-init --single-child -- kolla_start", ""},
+		"kolla, own entrypoint":  {kolla, []string{"nova-compute"}, []string{"-v"}, "nova-compute -v", ""},
+		"kolla, no entrypoint":   {containers.Image{Command: []string{"kolla_start"}}, nil, []string{"a"}, "kolla_start", "a"},
+		"as the image has it":    {plain, nil, nil, "/entry serve", ""},
+		"command":                {plain, nil, []string{"check"}, "/entry check", ""},
+		"entrypoint drops both":  {plain, []string{"/other"}, nil, "/other", ""},
+		"both":                   {plain, []string{"/other"}, []string{"x"}, "/other x", ""},
+		"image without":          {bare, nil, []string{"x"}, "x", ""},
+		"nothing":                {bare, nil, nil, "", ""},
+		"kolla_start among more": {containers.Image{Command: []string{"bash", "kolla_start"}}, nil, []string{"x"}, "x", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := generation.Service{Argv: []string{"old"}, Command: []string{"old"}, Spec: containers.Spec{Entrypoint: c.entrypoint, Command: c.command}}
+			bind(&s, c.image)
+			if strings.Join(s.Argv, " ") != c.argv || strings.Join(s.Command, " ") != c.told || s.Image.ID != c.image.ID || s.Image.Digest != c.image.Digest {
+				t.Errorf("got %q, told %q, %+v", s.Argv, s.Command, s.Image)
+			}
+			again := s
+			bind(&again, c.image)
+			if !slices.Equal(again.Argv, s.Argv) || !slices.Equal(again.Command, s.Command) || again.Fingerprint() != s.Fingerprint() {
+				t.Errorf("bound again: %q, %q", again.Argv, again.Command)
+			}
+		})
+	}
+	for name, c := range map[string]struct{ spec, image, user, signal string }{
+		"image's":   {"", "SIGQUIT", "nova", "SIGQUIT"},
+		"own":       {"SIGINT", "SIGQUIT", "root", "SIGINT"},
+		"neither's": {"", "", "", "SIGTERM"},
+	} {
+		s := generation.Service{Spec: containers.Spec{StopSignal: c.spec}}
+		if c.spec != "" {
+			s.Spec.User = c.user
+		}
+		bind(&s, containers.Image{StopSignal: c.image, User: map[bool]string{true: "other", false: c.user}[c.spec != ""]})
+		if s.User != c.user || s.StopSignal != c.signal {
+			t.Errorf("%s: user %q, signal %s", name, s.User, s.StopSignal)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	s := generation.Service{Name: "nova", Argv: []string{"dumb-init", "kolla_start"}, Command: []string{"nova-compute"}, Spec: containers.Spec{}}
+	data, err := describe(s)
+	var got struct{ Command string }
+	if err != nil || json.Unmarshal(data, &got) != nil || got.Command != "nova-compute" {
+		t.Errorf("got %s, %v", data, err)
+	}
+	s.Command = nil // kolla_start would execute itself for ever
+	if _, err := describe(s); err == nil || !strings.HasSuffix(err.Error(), "set services.nova.command") {
+		t.Errorf("got %v", err)
+	}
+	s.Argv = []string{"nova-compute", "-v"}
+	if data, err := describe(s); err != nil || json.Unmarshal(data, &got) != nil || got.Command != "nova-compute -v" {
+		t.Errorf("got %s, %v", data, err)
+	}
+}
+
+func TestRedactText(t *testing.T) {
+	secrets := map[string]string{"rabbit": "hunter2", "short": "abc", "empty": "", "long": "hunter2-and-more", "odd": "a\"b\nc\\d", "word": "secret"}
+	for text, want := range map[string]string{
+		"user:hunter2@host, hunter2":      "user:<secret rabbit>@host, <secret rabbit>",
+		"hunter2-and-more":                "<secret long>",
+		"abc abc":                         "abc abc",
+		"nothing":                         "nothing",
+		"":                                "",
+		"raw a\"b\nc\\d":                  "raw <secret odd>",
+		fmt.Sprintf("%q", "xa\"b\nc\\dy"): `"x<secret odd>y"`,
+	} {
+		if got := redactText(secrets, text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	for _, value := range secrets {
+		if got := redactText(secrets, "the secret is "+value+"."); len(value) >= shortSecret && value != "secret" && strings.Contains(got, value) {
+			t.Errorf("%q shows", got)
+		}
+	}
+}
+
+func FuzzRedactText(f *testing.F) {
+	f.Add("hunter2", "hunter2-and-more", "x hunter2-and-more y")
+	f.Add("aaaa", "aaaaa", "aaaaaaaaa")
+	f.Fuzz(func(t *testing.T, one, two, text string) {
+		got := redactText(map[string]string{"1": one, "2": two}, text)
+		for _, value := range []string{one, two} {
+			// What is put in its place is no secret, nor is what it stands beside.
+			if strings.ContainsAny(value, "<>12 secret") {
+				continue
+			}
+			if len(value) >= shortSecret && strings.Contains(got, value) {
+				t.Errorf("%q shows in %q", value, got)
+			}
+		}
+	})
+}
+
+// Exit statuses hang on an error's kind.
+func TestRedactKeepsTheKind(t *testing.T) {
+	target := &target{secrets: map[string]string{"rabbit": "hunter2"}}
+	cause := errors.New("the log says hunter2")
+	var needs NeedsOperator
+	var bad BadInput
+	err := target.redact(NeedsOperator{fmt.Errorf("not healthy: %w", cause)})
+	if !errors.As(err, &needs) || errors.As(err, &bad) || err.Error() != "not healthy: the log says <secret rabbit>" {
+		t.Errorf("got %T: %v", err, err)
+	}
+	if wrapped := fmt.Errorf("recover: %w", errors.Join(err, nil)); strings.Contains(wrapped.Error(), "hunter2") {
+		t.Error(wrapped)
+	}
+	plain := errors.New("nothing in it")
+	if target.redact(plain) != plain || target.redact(nil) != nil {
+		t.Error("what has no secret was changed")
+	}
+	target = nil
+	if target.redact(plain) != plain {
+		t.Error("without a target")
+	}
+}
+
+// readText reads a node file below a root of its own.
+func readText(t *testing.T, text string) (*target, error) {
+	t.Helper()
+	a := &Agent{Root: t.TempDir(), Host: "host"}
+	for path, content := range map[string]string{DefaultNodeFile: text, "/etc/kollet/password": "hunter2\n", "/etc/kollet/tiny": "abc\n"} {
+		if err := os.MkdirAll(filepath.Dir(a.path(path)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(a.path(path), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a.read(Options{}, "upgrade")
+}
+
+// base is a node file; FIELDS stand in its one service.
+const base = `profile: none
+vars: {nothing: "", dir: /tmp}
+secrets: {rabbit: {file: /etc/kollet/password}, tiny: {file: /etc/kollet/tiny}}
+services:
+  one:
+    image: a:1
+    FIELDS
+  two: {image: "a:1", environment: {A: "{{ .vars.nothing }}{{ .vars.dir }}"}} # no variable is unused
+`
+
+func TestRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields string
+		want   string // beginning of the problem; empty: none
+	}{
+		"plain":               {`config: [{content: "p={{ secret \"rabbit\" }}", dest: /etc/a, owner: root, perm: "0600"}]`, ""},
+		"short secret":        {`environment: {A: xabcx}`, ""},
+		"secret in a command": {`command: [a, --password=hunter2]`, ":5:3: services.one: the value of secret rabbit stands in it; "},
+		"in the environment":  {`environment: {URL: "amqp://u:hunter2@h"}`, ":5:3: services.one: the value of secret rabbit"},
+		"in a probe":          {`health: [{exec: [check, hunter2]}]`, ":5:3: services.one: the value of secret rabbit"},
+		"in the warm-up":      {`warm: [hunter2]`, ":5:3: services.one: the value of secret rabbit"},
+		"a mount's source":    {`mounts: ["{{ .vars.dir }}:/a", data:/b, /c]`, ""},
+		"source of nothing":   {`mounts: [x:/x, {source: "{{ .vars.nothing }}", target: /var/lib/nova}]`, ":7:20: services.one.mounts[1].source: {{ .vars.nothing }} is empty here; "},
+		"source is not there": {`mounts: [/no/such:/a]`, ":7:14: services.one.mounts[0].source: /no/such cannot be mounted: no such file or directory; "},
+		"unknown in a source": {`mounts: ["{{ .vars.non }}:/a"]`, ":7:14: services.one.mounts[0].source: "},
+		"a path as volume":    {`mounts: [a/b:/x]`, `:5:3: services.one: volume at /x: "a/b" is not a volume's name`},
+		"kollet's own place":  {`mounts: [x:/.kollet/gate]`, ":5:3: services.one: two mounts have the target /.kollet/gate"},
+		"limit of nothing":    {`ulimits: [{name: nofiles}]`, `:5:3: services.one: ulimit "nofiles": expected one of`},
+		"device":              {`devices: [kvm]`, `:5:3: services.one: device "kvm" is not an absolute path`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target, err := readText(t, strings.Replace(base, "FIELDS", c.fields, 1))
+			if c.want == "" {
+				if err != nil || len(target.services) != 2 {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			var bad BadInput
+			if !errors.As(err, &bad) {
+				t.Fatalf("got %v", err)
+			}
+			_, problem, _ := strings.Cut(err.Error(), "node.yaml")
+			if !strings.HasPrefix(problem, c.want) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// Secrets are known, to be kept out of messages, also when the node file is
+// not whole without the command line.
+func TestSecretsForRedaction(t *testing.T) {
+	a := &Agent{Root: t.TempDir()}
+	if err := os.MkdirAll(a.path("/etc/kollet"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KOLLET_TEST_SECRET", "from-env")
+	text := "profile: none\nsecrets: {a: {file: /etc/kollet/a}, b: {env: KOLLET_TEST_SECRET}, c: {file: /none}}\nservices: {one: {image: needs-a-tag}}\n"
+	if err := errors.Join(os.WriteFile(a.path(DefaultNodeFile), []byte(text), 0o600), os.WriteFile(a.path("/etc/kollet/a"), []byte("from-file\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	got := a.secretsForRedaction()
+	if got["a"] != "from-file" || got["b"] != "from-env" || len(got["c"]) >= shortSecret {
+		t.Errorf("got %q", got)
+	}
+	if err := os.WriteFile(a.path(DefaultNodeFile), []byte("["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.secretsForRedaction(); len(got) > 0 {
+		t.Errorf("of no YAML: %q", got)
+	}
+}
