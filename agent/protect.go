@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/containers"
 )
@@ -45,6 +48,85 @@ func (t *transaction) protect(ctx context.Context, g group) error {
 		}
 	}
 	return nil
+}
+
+// libvirtTime is how long a libvirt that just started may take to find the
+// guests that it did not start.
+const libvirtTime = 30 * time.Second
+
+// findGuests waits until the new libvirt answers, then checks that every guest
+// that ran before is the same process, and that libvirt lists it. It does so
+// before the next service is cut over, and once: up to here no libvirt could
+// have ended a guest on somebody's behalf, from here on one can.
+func (t *transaction) findGuests(ctx context.Context, g group) error {
+	for _, m := range g {
+		if err := t.watch.wait(ctx, m.name); err != nil {
+			return t.explain(ctx, err)
+		}
+	}
+	if len(t.guests) == 0 {
+		return nil
+	}
+	now, err := t.Agent.guests()
+	if err != nil {
+		return err
+	}
+	for _, g := range t.guests {
+		if !slices.ContainsFunc(now, g.Same) {
+			return fmt.Errorf("guest %s (process %d) has ended", g.Name, g.PID)
+		}
+	}
+	for _, m := range g {
+		if m.new.Guests == nil {
+			continue
+		}
+		if err := t.libvirtKnows(ctx, m.new); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *transaction) libvirtKnows(ctx context.Context, s generation.Service) error {
+	ctx, cancel := context.WithTimeout(ctx, libvirtTime)
+	defer cancel()
+	c, err := t.container(ctx, s.Name, s.Origin)
+	if err != nil {
+		return err
+	}
+	for {
+		unknown, err := t.unknownGuests(ctx, s, c.ID)
+		if err == nil && len(unknown) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if err != nil {
+				return fmt.Errorf("ask %s for its guests: %w", s.Name, err)
+			}
+			return fmt.Errorf("%s does not know guest %s", s.Name, strings.Join(unknown, ", "))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (t *transaction) unknownGuests(ctx context.Context, s generation.Service, id string) ([]string, error) {
+	var out strings.Builder
+	status, err := t.Engine.Exec(ctx, id, containers.Exec{Argv: s.Guests.List, User: s.User, Stdout: &out, Stderr: &out})
+	if err != nil {
+		return nil, err
+	}
+	if status != 0 {
+		return nil, fmt.Errorf("%q: exit status %d: %s", strings.Join(s.Guests.List, " "), status, strings.TrimSpace(out.String()))
+	}
+	known := strings.Fields(out.String())
+	var unknown []string
+	for _, g := range t.guests {
+		if g.Service == s.Name && !slices.Contains(known, g.UUID) {
+			unknown = append(unknown, g.Name)
+		}
+	}
+	return unknown, nil
 }
 
 // protectContainer moves this node's guests, and what serves them, out of a

@@ -61,8 +61,14 @@ func (a *Agent) change(ctx context.Context, aim func() (*target, error)) (Result
 		return Result{}, err
 	}
 	defer unlock()
-	if _, err := a.recover(ctx); err != nil {
+	recovery, err := a.recover(ctx)
+	if err != nil {
 		return Result{}, err
+	}
+	if recovery.Found { // what the aim was taken from may have changed
+		if t, err = aim(); err != nil {
+			return Result{}, err
+		}
 	}
 	current, err := a.store().Current()
 	if err != nil {
@@ -104,10 +110,10 @@ type transaction struct {
 // step is one step of a transaction. Both functions may be called again after
 // they were cut short anywhere.
 type step struct {
-	name string
-	note func(context.Context) (map[string][]string, error) // optional: containers that its intent must remember, by service
-	do   func(context.Context) error
-	undo func(context.Context) error // nil: leaves nothing to undo
+	name     string
+	remember func(context.Context) (map[string][]string, error) // optional: containers that its intent must remember, by service
+	do       func(context.Context) error
+	undo     func(context.Context) error // nil: leaves nothing to undo
 }
 
 // preparation is what happens while the node is not touched: a failure costs
@@ -126,20 +132,24 @@ func (t *transaction) preparation() []step {
 func (t *transaction) swap() []step {
 	var steps []step
 	for _, g := range t.groups() {
-		if g.startsGuests() {
-			steps = append(steps, step{name: "protect guests", do: func(ctx context.Context) error { return t.protect(ctx, g) }})
+		if !g.startsGuests() {
+			steps = append(steps, t.cutOverStep(g))
+			continue
 		}
-		steps = append(steps, t.cutOverStep(g))
+		steps = append(steps,
+			step{name: "protect guests", do: func(ctx context.Context) error { return t.protect(ctx, g) }},
+			t.cutOverStep(g),
+			step{name: "find guests", do: func(ctx context.Context) error { return t.findGuests(ctx, g) }})
 	}
 	return append(steps, step{name: "verify", do: t.verify})
 }
 
 func (t *transaction) cutOverStep(g group) step {
 	return step{
-		name: cutOverPrefix + g.String(),
-		note: func(ctx context.Context) (map[string][]string, error) { return t.running(ctx, g) },
-		do:   func(ctx context.Context) error { return t.cutOver(ctx, g) },
-		undo: func(ctx context.Context) error { return t.cutBack(ctx, g) },
+		name:     cutOverPrefix + g.String(),
+		remember: func(ctx context.Context) (map[string][]string, error) { return t.running(ctx, g) },
+		do:       func(ctx context.Context) error { return t.cutOver(ctx, g) },
+		undo:     func(ctx context.Context) error { return t.cutBack(ctx, g) },
 	}
 }
 
@@ -184,9 +194,9 @@ func (t *transaction) do(ctx context.Context, s step) error {
 	started := t.Now()
 	t.report(Event{Kind: StepBegins, Step: s.name})
 	intent := journal.Record{Event: journal.Intent, Step: s.name}
-	if s.note != nil {
+	if s.remember != nil {
 		var err error
-		if intent.Old, err = s.note(ctx); err != nil {
+		if intent.Old, err = s.remember(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		maps.Copy(t.old, intent.Old)

@@ -4,21 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kollet/kollet/agent/durable"
+	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/containers"
 )
 
 // verify decides whether the new generation is trusted: every service is
-// healthy and stays so, those that were not touched too, and every guest that
-// ran still runs and is known to libvirt.
+// healthy and stays so, those that were not touched too.
 func (t *transaction) verify(ctx context.Context) error {
 	for _, s := range t.to.Services {
 		if err := t.watch.wait(ctx, s.Name); err != nil {
@@ -33,7 +29,6 @@ func (t *transaction) verify(ctx context.Context) error {
 	for _, s := range t.to.Services {
 		g.Go(func() error { return t.staysHealthy(gctx, s) })
 	}
-	g.Go(func() error { return t.guestsLive(gctx) })
 	err := g.Wait()
 	if failed := t.watch.failed(); failed != nil {
 		err = failed
@@ -61,78 +56,6 @@ func (t *transaction) staysHealthy(ctx context.Context, s generation.Service) er
 	return nil
 }
 
-// libvirtTime is how long a libvirt that just started may take to find the
-// guests that it did not start.
-const libvirtTime = 30 * time.Second
-
-// guestsLive checks that every guest that ran before is the same process now,
-// and that its libvirt lists it.
-func (t *transaction) guestsLive(ctx context.Context) error {
-	if len(t.guests) == 0 {
-		return nil
-	}
-	now, err := t.Agent.guests()
-	if err != nil {
-		return err
-	}
-	for _, g := range t.guests {
-		if !slices.ContainsFunc(now, g.Same) {
-			return fmt.Errorf("guest %s (process %d) has ended", g.Name, g.PID)
-		}
-	}
-	for _, s := range t.to.Services {
-		if s.Guests == nil {
-			continue
-		}
-		if err := t.libvirtKnows(ctx, s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *transaction) libvirtKnows(ctx context.Context, s generation.Service) error {
-	ctx, cancel := context.WithTimeout(ctx, libvirtTime)
-	defer cancel()
-	c, err := t.container(ctx, s.Name, s.Origin)
-	if err != nil {
-		return err
-	}
-	for {
-		unknown, err := t.unknownGuests(ctx, s, c.ID)
-		if err == nil && len(unknown) == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			if err != nil {
-				return fmt.Errorf("ask %s for its guests: %w", s.Name, err)
-			}
-			return fmt.Errorf("%s does not know guest %s", s.Name, strings.Join(unknown, ", "))
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-func (t *transaction) unknownGuests(ctx context.Context, s generation.Service, id string) ([]string, error) {
-	var out strings.Builder
-	status, err := t.Engine.Exec(ctx, id, containers.Exec{Argv: s.Guests.List, User: s.User, Stdout: &out, Stderr: &out})
-	if err != nil {
-		return nil, err
-	}
-	if status != 0 {
-		return nil, fmt.Errorf("%q: exit status %d: %s", strings.Join(s.Guests.List, " "), status, strings.TrimSpace(out.String()))
-	}
-	known := strings.Fields(out.String())
-	var unknown []string
-	for _, g := range t.guests {
-		if g.Service == s.Name && !slices.Contains(known, g.UUID) {
-			unknown = append(unknown, g.Name)
-		}
-	}
-	return unknown, nil
-}
-
 // settleGates puts the open gates on stable storage: after the commit, a power
 // loss must not close them.
 func (t *transaction) settleGates() error {
@@ -140,8 +63,8 @@ func (t *transaction) settleGates() error {
 		if s.Origin != t.to.Number {
 			continue
 		}
-		if err := durable.SyncDir(t.store().Gate(t.to.Number, s.Name)); err != nil {
-			return fmt.Errorf("settle the gate of %s: %w", s.Name, err)
+		if err := gate.Sync(t.store().Gate(t.to.Number, s.Name)); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
 	t.gaps = t.watch.gaps

@@ -29,7 +29,7 @@ const rabbitPassword = "r4bb1tPassw0rd"
 // TestComputeNode is the life of a compute node: real libvirt, QEMU,
 // nova-compute, network agent and RabbitMQ. Its parts build on each other.
 func TestComputeNode(t *testing.T) {
-	c := newCompute(t)
+	c := newCompute(t, "linuxbridge")
 	for _, part := range []struct {
 		name string
 		test func(*testing.T, *compute)
@@ -56,11 +56,12 @@ type compute struct {
 	docker   *machine.Docker
 	registry *machine.Registry
 	rabbit   *machine.Rabbit
+	network  string // of the profile
 	services string // more lines of nova-libvirt
 	images   map[string]string
 }
 
-func newCompute(t *testing.T) *compute {
+func newCompute(t *testing.T, network string) *compute {
 	// As systemd does on a real node; this is the test's own /run.
 	check(t, unix.Mount("", "/run", "", unix.MS_REC|unix.MS_SHARED, ""))
 	// The network agent takes its identity from an interface's address.
@@ -72,6 +73,7 @@ func newCompute(t *testing.T) *compute {
 		registry: machine.NewRegistry(t, machine.RegistryDir(built(t, "registry"))),
 		rabbit:   machine.NewRabbit(t, rabbitPassword),
 		images:   map[string]string{},
+		network:  network,
 	}
 	c.node = newNode(t, c.docker)
 	c.write("/etc/kollet/secrets/rabbit", rabbitPassword+"\n")
@@ -86,12 +88,18 @@ func (c *compute) in(t *testing.T) *compute {
 	return &inner
 }
 
+// networkServices are those of the profile for each network.
+var networkServices = map[string][]string{
+	"linuxbridge": {"neutron-linuxbridge-agent"},
+	"openvswitch": {"openvswitch-db-server", "openvswitch-vswitchd", "neutron-openvswitch-agent"},
+}
+
 // configure writes the node file.
 func (c *compute) configure() {
 	modules := filepath.Join(c.root, "modules") // a machine without modules may have no /lib/modules
 	check(c.t, os.MkdirAll(modules, 0o755))
 	var services strings.Builder
-	for _, name := range []string{"nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"} {
+	for _, name := range append([]string{"nova-libvirt", "nova-compute"}, networkServices[c.network]...) {
 		fmt.Fprintf(&services, "  %s:\n    mounts: [{source: %s, target: /lib/modules, read_only: true}]\n", name, modules)
 		if tag, ok := c.images[name]; ok {
 			fmt.Fprintf(&services, "    image: %s:%s\n", name, tag)
@@ -101,13 +109,13 @@ func (c *compute) configure() {
 		}
 	}
 	c.write("/etc/kollet/node.yaml", fmt.Sprintf(`images: {registry: %s/kolla, tag: %q}
-network: linuxbridge
+network: %s
 vars:
   virt_type: qemu
   rabbit_host: 127.0.0.1
 secrets: {rabbit_password: {file: /etc/kollet/secrets/rabbit}}
 services:
-%s`, c.registry.Addr, oldVersion, services.String()))
+%s`, c.registry.Addr, oldVersion, c.network, services.String()))
 }
 
 // upgrade runs an upgrade and wants it to commit.
@@ -230,9 +238,30 @@ func (c *compute) runsAs(service string, uid int) {
 	contains(c.t, string(data), fmt.Sprintf("Uid:\t%d\t", uid))
 }
 
+// TestOpenvswitchNode brings up a node with Open vSwitch, in user space as not
+// every kernel has its module.
+func TestOpenvswitchNode(t *testing.T) {
+	c := newCompute(t, "openvswitch")
+	c.write("/etc/kollet/config/neutron/openvswitch_agent.ini", "[ovs]\ndatapath_type = netdev\n")
+	c.configure()
+	c.must(0, "bootstrap")
+	if s := c.healthy(1); len(s.Services) != 5 {
+		t.Fatalf("services: %+v", s.Services)
+	}
+	c.connected("neutron-openvswitch-agent")
+	contains(t, c.must(0, "exec", "openvswitch-vswitchd", "--", "ovs-vsctl", "list-br").stdout, "br-int")
+	c.must(0, "verify")
+	c.images = map[string]string{"neutron-openvswitch-agent": newVersion}
+	libvirt, db := c.service("nova-libvirt"), c.service("openvswitch-db-server")
+	c.upgrade()
+	same(t, libvirt, c.service("nova-libvirt"))
+	same(t, db, c.service("openvswitch-db-server"))
+	c.connected("neutron-openvswitch-agent")
+}
+
 func guestSurvives(t *testing.T, c *compute) {
-	c.images["nova-libvirt"], c.images["nova-compute"] = newVersion, newVersion
 	c = c.in(t)
+	c.images = map[string]string{"nova-libvirt": newVersion, "nova-compute": newVersion}
 	c.boot()
 	before := c.guest()
 	libvirt, nova, network := c.service("nova-libvirt"), c.service("nova-compute"), c.service("neutron-linuxbridge-agent")
@@ -289,6 +318,7 @@ func pinned(t *testing.T, c *compute) {
 func oneServiceAlone(t *testing.T, c *compute) {
 	c = c.in(t)
 	before := c.guest()
+	c.images = map[string]string{"nova-libvirt": newVersion, "nova-compute": newVersion}
 	c.write("/etc/kollet/config/nova/nova-compute.conf", "[DEFAULT]\nreserved_host_memory_mb = 768\n")
 	libvirt, network := c.service("nova-libvirt"), c.service("neutron-linuxbridge-agent")
 	contains(t, c.must(3, "plan", "--exit-code").stdout, "nova-compute", "+reserved_host_memory_mb = 768")
@@ -352,10 +382,9 @@ func killUnderGuest(t *testing.T, c *compute) {
 }
 
 func badLibvirt(t *testing.T, c *compute) {
+	c = c.in(t)
 	c.images = map[string]string{}
 	c.services = "    command: [libvirtd, --config, /no/such/file]\n"
-	defer func() { c.services = "" }()
-	c = c.in(t)
 	before := c.guest()
 	image, generation := c.service("nova-libvirt").Image, c.status().Generation
 	c.configure()
