@@ -86,7 +86,7 @@ func copyOutput(ctx context.Context, attached types.HijackedResponse, cmd contai
 	case err = <-done:
 	case <-ctx.Done():
 		attached.Close()
-		_ = <-done // nobody writes to the caller's writers once Exec has returned
+		<-done //nolint:errcheck // it comes too late; nobody writes to the caller's writers once Exec has returned
 		err = ctx.Err()
 	}
 	return err
