@@ -10,9 +10,17 @@ import (
 
 	"github.com/kollet/kollet/cmd/kollet/view"
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/containerd"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == containerd.LogCommand { // started by containerd, for a container
+		if err := containerd.WriteLog(os.Args); err != nil {
+			_, _ = os.Stderr.WriteString("kollet: " + err.Error() + "\n")
+			os.Exit(exitFailed)
+		}
+		os.Exit(exitDone)
+	}
 	os.Exit(run(os.Args[1:], &app{
 		in:     os.Stdin,
 		out:    os.Stdout,
@@ -29,7 +37,7 @@ type app struct {
 	out, err io.Writer
 	getenv   func(string) string
 	now      func() time.Time
-	open     func(engine, address string) (containers.Engine, error)
+	open     func(engine, address, root string) (containers.Engine, error)
 
 	flags   globals
 	started bool // the command line was understood and its command began

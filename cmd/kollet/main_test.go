@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		"kollet-with-engine": func() {
 			os.Exit(run(os.Args[1:], &app{
 				in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now,
-				open: func(string, string) (containers.Engine, error) { return engine{}, nil },
+				open: func(string, string, string) (containers.Engine, error) { return engine{}, nil },
 			}))
 		},
 	})
@@ -36,6 +36,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			// No script may reach an engine of this machine.
 			e.Setenv("DOCKER_HOST", "unix://"+filepath.Join(e.WorkDir, "no-engine.sock"))
+			e.Setenv("CONTAINERD_ADDRESS", filepath.Join(e.WorkDir, "no-containerd.sock"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -11,6 +11,7 @@ import (
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/cmd/kollet/view"
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/containerd"
 	"github.com/kollet/kollet/containers/docker"
 )
 
@@ -26,7 +27,7 @@ func (g *globals) add(f *pflag.FlagSet) {
 	f.VarP(&g.output, "output", "o", "how to show the result")
 	f.StringVar(&g.root, "root", "", "`DIR` that holds the state and the node file, as / does on a real node")
 	f.StringVar(&g.nodeFile, "node-file", agent.DefaultNodeFile, "`PATH` of the node file, below --root")
-	f.StringVar(&g.engine, "engine", "", "`ADDRESS` of the engine's socket (default: $DOCKER_HOST, else the engine's own)")
+	f.StringVar(&g.engine, "engine", "", "`ADDRESS` of the engine's socket (default: $DOCKER_HOST or $CONTAINERD_ADDRESS, else the engine's own)")
 	f.BoolVar(&g.quiet, "quiet", false, "show no progress")
 	f.StringVar(&g.host, "host", "", "`NAME` of this node (default: its host name)")
 }
@@ -145,20 +146,23 @@ func (a *app) withEngine(cmd *cobra.Command, do func(*agent.Agent) error) error 
 	if err != nil {
 		return err
 	}
-	if node.Engine, err = a.open(name, a.flags.engine); err != nil {
+	if node.Engine, err = a.open(name, a.flags.engine, node.Root); err != nil {
 		return err
 	}
 	defer node.Engine.Close()
 	return do(node)
 }
 
-// openEngine prepares to talk to an engine. A name that is none is left to the
-// node file's check, which knows its line.
-func openEngine(name, address string) (containers.Engine, error) {
+// openEngine prepares to talk to an engine; root is that of --root. A name that
+// is none is left to the node file's check, which knows its line.
+func openEngine(name, address, root string) (containers.Engine, error) {
+	var engine containers.Engine
+	var err error
 	if name == "containerd" {
-		return nil, agent.BadInput{Err: fmt.Errorf("engine: containerd is not supported yet; set engine: docker in the node file")}
+		engine, err = containerd.New(containerd.Config{Address: address, Root: filepath.Join("/", root, agent.StateDir, "containerd")})
+	} else {
+		engine, err = docker.New(address)
 	}
-	engine, err := docker.New(address)
 	if err != nil {
 		return nil, agent.BadInput{Err: fmt.Errorf("--engine: %w", err)}
 	}
