@@ -261,15 +261,7 @@ func (t *transaction) cutBack(ctx context.Context, g group) error {
 // stopSafely stops a container by the engine, its guests kept alive.
 func (a *Agent) stopSafely(ctx context.Context, c containers.Container, s generation.Service) error {
 	if c.State == containers.StateRunning && (member{new: s}).protects() {
-		cgroup, err := guest.ContainerOf(proc, c.PID)
-		if err != nil {
-			return err
-		}
-		guests, err := a.guests()
-		if err != nil {
-			return err
-		}
-		if err := a.protectContainer(ctx, cgroup, len(guests) > 0); err != nil {
+		if err := a.protectInside(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/process"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -38,16 +40,29 @@ func (t *transaction) protect(ctx context.Context, g group) error {
 			if err != nil {
 				return err
 			}
-			cgroup, err := guest.ContainerOf(proc, c.PID)
-			if err != nil {
-				return err
-			}
-			if err := t.protectContainer(ctx, cgroup, len(t.guests) > 0); err != nil {
+			if err := t.protectInside(ctx, c); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// protectInside moves guests out of a running container. One that just ended by
+// itself has none left to move.
+func (a *Agent) protectInside(ctx context.Context, c containers.Container) error {
+	cgroup, err := guest.ContainerOf(proc, c.PID)
+	if errors.Is(err, process.ErrEnded) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	guests, err := a.guests()
+	if err != nil {
+		return err
+	}
+	return a.protectContainer(ctx, cgroup, len(guests) > 0)
 }
 
 // libvirtTime is how long a libvirt that just started may take to find the
@@ -193,9 +208,7 @@ func exposed(c containers.Container, pid int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := cgroup.Holds(pid)
-	slices.Sort(names)
-	return names, err
+	return cgroup.Holds(pid)
 }
 
 // pins is what guests keep: the container that started each of them, whose root

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kollet/kollet/agent/process"
 )
 
 // membership is a process's place in every cgroup hierarchy: the hierarchy's
@@ -62,8 +64,12 @@ type Container struct {
 // ContainerOf reads the cgroup of the container whose first process is pid. In
 // a hierarchy that its runtime does not know it sits where the runtime sits:
 // that is not the container's, and what else is there must not be killed as such.
+// process.ErrEnded, wrapped, if the process has ended.
 func ContainerOf(proc string, pid int) (Container, error) {
 	own, err := readMembership(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+	if gone(err) {
+		err = process.ErrEnded
+	}
 	if err != nil {
 		return Container{}, fmt.Errorf("read the cgroup of process %d: %w", pid, err)
 	}
