@@ -275,7 +275,7 @@ func TestProtectWhatEnded(t *testing.T) {
 	}
 	// The cgroups of a container that is gone hold nobody.
 	unix.Kill(first, unix.SIGKILL)
-	if _, err := ContainerOf("/proc", reaped.Process.Pid); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ContainerOf("/proc", reaped.Process.Pid); !errors.Is(err, process.ErrEnded) {
 		t.Errorf("the container of nobody: %v", err)
 	}
 	none := Container{proc: "/proc", own: membership{}, mounts: container.mounts}
