@@ -8,14 +8,16 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
-	"github.com/kollet/kollet/test/machine"
 )
 
 // TestCrash kills kollet right after every record of the journal: of an upgrade
 // that succeeds, of one that is rolled back, and of the recovery from both. The
 // node must end wholly on one generation each time.
 func TestCrash(t *testing.T) {
-	p := &protocol{engine: machine.Dockerd(t), registry: machine.NewRegistry(t)}
+	onBoth(t, killEverywhere)
+}
+
+func killEverywhere(t *testing.T, p *protocol) {
 	pushTiny(t, p.registry, "test/tiny", "v1")
 	pushTiny(t, p.registry, "test/tiny", "v2")
 	t.Run("in an upgrade that succeeds", func(t *testing.T) {

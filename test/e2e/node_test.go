@@ -15,6 +15,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/containerd"
 	"github.com/kollet/kollet/containers/docker"
 	"github.com/kollet/kollet/test/machine"
 )
@@ -30,15 +31,49 @@ type node struct {
 	env     []string
 }
 
-// newNode makes a node with nothing on it. What it runs is removed when the
-// test ends; if the test failed, what is known of it is printed before.
+// engineUnderTest is a container engine that a node can have.
+type engineUnderTest struct {
+	name    string // as in the node file
+	address string // for --engine
+	socket  string // as errors show it
+	connect func(program, root string) (containers.Engine, error)
+	kill    func()
+	start   func()
+}
+
+func onDocker(d *machine.Docker) engineUnderTest {
+	return engineUnderTest{"docker", d.Socket, d.Socket, func(string, string) (containers.Engine, error) {
+		return docker.New(d.Socket)
+	}, d.Kill, d.Start}
+}
+
+// onContainerd uses a namespace that is named as the cgroup of the test's
+// machine, so that containers' cgroups are below that.
+func onContainerd(c *machine.Containerd) engineUnderTest {
+	address := c.Address + "?namespace=" + strings.Trim(machine.CgroupParent(), "/")
+	return engineUnderTest{"containerd", address, c.Address, func(program, root string) (containers.Engine, error) {
+		return containerd.New(containerd.Config{
+			Address: address, Root: filepath.Join(root, agent.StateDir, "containerd"), Logger: program,
+		})
+	}, c.Kill, c.Start}
+}
+
+// newNode makes a node with nothing on it, whose engine is Docker.
 func newNode(t testing.TB, engine *machine.Docker) *node {
 	t.Helper()
-	client, err := docker.New(engine.Socket)
+	return newNodeOn(t, onDocker(engine))
+}
+
+// newNodeOn makes a node with nothing on it. What it runs is removed when the
+// test ends; if the test failed, what is known of it is printed before.
+func newNodeOn(t testing.TB, engine engineUnderTest) *node {
+	t.Helper()
+	n := &node{t: t, root: t.TempDir(), program: program(t, "kollet"), socket: engine.address}
+	client, err := engine.connect(n.program, n.root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, root: t.TempDir(), program: program(t, "kollet"), socket: engine.Socket, engine: client}
+	n.engine = client
 	t.Cleanup(func() {
 		if t.Failed() {
 			n.tell()

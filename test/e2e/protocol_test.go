@@ -19,9 +19,22 @@ import (
 )
 
 // TestProtocol takes small services through everything that can happen in an
-// upgrade.
+// upgrade, on both engines.
 func TestProtocol(t *testing.T) {
-	p := &protocol{engine: machine.Dockerd(t), registry: machine.NewRegistry(t)}
+	onBoth(t, scenarios)
+}
+
+// onBoth runs a test on each engine.
+func onBoth(t *testing.T, test func(*testing.T, *protocol)) {
+	t.Run("docker", func(t *testing.T) {
+		test(t, &protocol{engine: onDocker(machine.Dockerd(t)), registry: machine.NewRegistry(t)})
+	})
+	t.Run("containerd", func(t *testing.T) {
+		test(t, &protocol{engine: onContainerd(machine.NewContainerd(t)), registry: machine.NewRegistry(t)})
+	})
+}
+
+func scenarios(t *testing.T, p *protocol) {
 	for _, tag := range []string{"v1", "v2"} {
 		pushTiny(t, p.registry, "test/tiny", tag)
 	}
@@ -51,14 +64,14 @@ func TestProtocol(t *testing.T) {
 }
 
 type protocol struct {
-	engine   *machine.Docker
+	engine   engineUnderTest
 	registry *machine.Registry
 }
 
 // node makes a node with the node file of two services, alpha and beta, beta
 // after alpha.
 func (p *protocol) node(t *testing.T) *node {
-	n := newNode(t, p.engine)
+	n := newNodeOn(t, p.engine)
 	p.configure(n, "v1", "one", "")
 	n.write("/etc/kollet/secrets/token", "s3cr3t-t0ken\n")
 	return n
@@ -68,6 +81,7 @@ func (p *protocol) node(t *testing.T) *node {
 // more is added to the services.
 func (p *protocol) configure(n *node, tag, word, more string) {
 	n.write("/etc/kollet/node.yaml", fmt.Sprintf(`profile: none
+engine: %s
 images: {registry: %s/test, tag: v1}
 vars: {word: %q}
 secrets: {token: {file: /etc/kollet/secrets/token}}
@@ -87,7 +101,7 @@ services:
     config:
       - {content: "beta", dest: /etc/beta.conf, owner: nova, perm: "0600"}
     health: [{tcp: "127.0.0.1:7002", within: 5s, stable: 200ms, every: 50ms}]
-%s`, p.registry.Addr, word, tag, more))
+%s`, p.engine.name, p.registry.Addr, word, tag, more))
 }
 
 // same wants a service to run in the container and process that it ran in.
@@ -528,10 +542,10 @@ func movedTag(t *testing.T, p *protocol) {
 func engineRestart(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.must(0, "bootstrap")
-	p.engine.Kill()
-	defer p.engine.Start()
-	contains(t, n.must(1, "upgrade").stderr, p.engine.Socket)
-	p.engine.Start()
+	p.engine.kill()
+	defer p.engine.start()
+	contains(t, n.must(1, "upgrade").stderr, p.engine.socket)
+	p.engine.start()
 	for range 100 {
 		if n.status().Healthy {
 			break
