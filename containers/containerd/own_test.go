@@ -1,0 +1,212 @@
+package containerd_test
+
+import (
+	"bytes"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/runtime/restart"
+	"github.com/containerd/containerd/v2/pkg/cio"
+
+	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/conformance"
+	"github.com/kollet/kollet/containers/containerd"
+	"github.com/kollet/kollet/test/machine"
+)
+
+// wantError checks for an error of one line that says all the words.
+func wantError(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %q does not say %q in one line", err, w)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(90 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still waiting: %s", what)
+		}
+	}
+}
+
+func TestUnreachableEngineIsNamed(t *testing.T) {
+	dead := filepath.Join(t.TempDir(), "containerd.sock")
+	for _, address := range []string{"unix://" + dead, dead, dead + "?namespace=other", ""} {
+		t.Setenv("CONTAINERD_ADDRESS", dead)
+		engine, err := containerd.New(containerd.Config{Address: address, Root: t.TempDir()})
+		must(t, err)
+		_, err = engine.Info(t.Context())
+		wantError(t, err, dead, "start it")
+		if !errors.Is(err, containers.ErrUnreachable) {
+			t.Errorf("%v is not ErrUnreachable", err)
+		}
+		engine.Close()
+	}
+	for _, address := range []string{"carrier pigeon", "tcp://127.0.0.1:1", "relative/path"} {
+		_, err := containerd.New(containerd.Config{Address: address, Root: t.TempDir()})
+		wantError(t, err, address, containerd.DefaultAddress)
+	}
+}
+
+// TestContainerd is about what only containerd has; raw is its own client.
+func TestContainerd(t *testing.T) {
+	daemon := machine.NewContainerd(t)
+	registry := machine.NewRegistry(t)
+	engine := connect(t, daemon)
+	raw, err := client.New(daemon.Address, client.WithDefaultNamespace(strings.Trim(machine.CgroupParent(), "/")))
+	must(t, err)
+	defer raw.Close()
+	base, err := engine.Pull(t.Context(), conformance.Push(t, registry.Addr), nil)
+	must(t, err)
+	spec := containers.Spec{Name: "first", Image: base.ID, Network: "host", Labels: map[string]string{"a": "1"},
+		Entrypoint: []string{"/bin/sh", "-c", "trap 'exit 7' TERM; while true; do echo tick; sleep 0.1; done"}, Restart: containers.RestartUnlessStopped}
+	create := func(t *testing.T) (string, client.Container) {
+		t.Helper()
+		id, err := engine.Create(t.Context(), spec)
+		must(t, err)
+		c, err := raw.LoadContainer(t.Context(), id)
+		must(t, err)
+		return id, c
+	}
+	discard := func(t *testing.T, id string) {
+		t.Helper()
+		must(t, engine.Stop(t.Context(), id, 0))
+		must(t, engine.Remove(t.Context(), id))
+	}
+	log := func(t *testing.T, id string) string {
+		t.Helper()
+		var out bytes.Buffer
+		must(t, engine.Logs(t.Context(), id, containers.LogOptions{}, &out))
+		return out.String()
+	}
+
+	t.Run("changed by hand", func(t *testing.T) {
+		id, c := create(t)
+		defer discard(t, id)
+		_, err := c.SetLabels(t.Context(), map[string]string{"a": "2", "b": "3", restart.PolicyLabel: "always"})
+		must(t, err)
+		want := spec.Canonical()
+		want.Labels, want.Restart = map[string]string{"a": "2", "b": "3"}, containers.RestartAlways
+		got, err := engine.Inspect(t.Context(), "first")
+		must(t, err)
+		if !reflect.DeepEqual(got.Spec, want) {
+			t.Errorf("labels read back %+v, want %+v", got.Spec, want)
+		}
+		changed, err := c.Spec(t.Context())
+		must(t, err)
+		changed.Process.Args = []string{"/bin/true"}
+		changed.Root.Readonly = true
+		must(t, c.Update(t.Context(), client.UpdateContainerOpts(client.WithSpec(changed))))
+		want.Entrypoint, want.ReadOnly = []string{"/bin/true"}, true
+		got, err = engine.Inspect(t.Context(), id)
+		must(t, err)
+		if !reflect.DeepEqual(got.Spec, want) {
+			t.Errorf("configuration read back %+v, want %+v", got.Spec, want)
+		}
+	})
+
+	t.Run("what was stopped cannot be started by the restart monitor", func(t *testing.T) {
+		id, c := create(t)
+		defer discard(t, id)
+		must(t, engine.Start(t.Context(), id))
+		labels, err := c.Labels(t.Context())
+		must(t, err)
+		must(t, engine.Stop(t.Context(), id, 0))
+		// As a monitor does that listed the container before it was stopped.
+		uri, err := url.Parse(labels[restart.LogURILabel])
+		must(t, err)
+		if _, err := c.NewTask(t.Context(), cio.LogURI(uri)); err == nil {
+			t.Error("a task was made")
+		}
+		must(t, engine.Start(t.Context(), id))
+	})
+
+	t.Run("log goes on while containerd does not run", func(t *testing.T) {
+		id, _ := create(t)
+		defer discard(t, id)
+		must(t, engine.Start(t.Context(), id))
+		eventually(t, "it says something", func() bool { return log(t, id) != "" })
+		before, err := engine.Inspect(t.Context(), id)
+		must(t, err)
+		daemon.Kill()
+		path, err := filepath.Glob(filepath.Join(filepath.Dir(machine.Dir(t, "x")), "kollet-*", "containers", id, "log"))
+		must(t, err)
+		if len(path) != 1 {
+			t.Fatalf("logs: %v", path)
+		}
+		size := fileSize(t, path[0])
+		eventually(t, "it says more", func() bool { return fileSize(t, path[0]) > size+200 })
+		daemon.Start()
+		after, err := engine.Inspect(t.Context(), id)
+		must(t, err)
+		if !reflect.DeepEqual(before, after) {
+			t.Errorf("before %+v, after %+v", before, after)
+		}
+		if n := strings.Count(log(t, id), "tick\n"); n < 4 {
+			t.Errorf("%d ticks", n)
+		}
+	})
+
+	t.Run("a container whose shim was killed is started again", func(t *testing.T) {
+		id, _ := create(t)
+		defer discard(t, id)
+		must(t, engine.Start(t.Context(), id))
+		first, err := engine.Inspect(t.Context(), id)
+		must(t, err)
+		must(t, syscall.Kill(parent(t, first.PID), syscall.SIGKILL))
+		eventually(t, "it runs again", func() bool {
+			c, err := engine.Inspect(t.Context(), id)
+			must(t, err)
+			return c.State == containers.StateRunning && c.PID != first.PID
+		})
+	})
+
+	t.Run("an image that another tool pulled", func(t *testing.T) {
+		record, err := raw.ImageService().Get(t.Context(), registry.Addr+"/conformance/base:1")
+		must(t, err)
+		record.Name, record.Labels = registry.Addr+"/conformance/theirs:1", nil
+		_, err = raw.ImageService().Create(t.Context(), record)
+		must(t, err)
+		found, err := engine.Image(t.Context(), record.Name)
+		must(t, err)
+		if found.ID != base.ID || found.Size != base.Size || found.Digest != registry.Addr+"/conformance/theirs@"+record.Target.Digest.String() {
+			t.Errorf("%+v", found)
+		}
+		_, err = engine.Image(t.Context(), found.Digest)
+		must(t, err)
+	})
+}
+
+func fileSize(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	must(t, err)
+	return info.Size()
+}
+
+// parent of a process, from /proc/PID/stat (proc(5)).
+func parent(t *testing.T, pid int) int {
+	t.Helper()
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	must(t, err)
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	ppid, err := strconv.Atoi(strings.Fields(rest)[1])
+	must(t, err)
+	return ppid
+}
