@@ -28,6 +28,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/containerd/v2/client"
@@ -74,6 +75,7 @@ type Engine struct {
 	root      string
 	certs     string
 	logger    string
+	configs   sync.Map // of images, by id: ocispec.ImageConfig
 }
 
 var _ containers.Engine = (*Engine)(nil)

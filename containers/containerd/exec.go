@@ -31,11 +31,11 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 	if len(cmd.Argv) == 0 {
 		return 0, fmt.Errorf("running a command in container %s: it is empty", id)
 	}
-	doing := fmt.Sprintf("running %s in container %s", cmd.Argv[0], e.describe(ctx, id))
 	c, err := e.find(ctx, id)
 	if err != nil {
-		return 0, e.fail(doing, err)
+		return 0, e.fail(fmt.Sprintf("running %s in container %s", cmd.Argv[0], id), err)
 	}
+	doing := fmt.Sprintf("running %s in container %s", cmd.Argv[0], nameOf(c))
 	task, status, err := e.task(ctx, c.ID)
 	if err != nil {
 		return 0, e.fail(doing, err)

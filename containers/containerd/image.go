@@ -175,8 +175,12 @@ func (e *Engine) unpacked(ctx context.Context, record images.Image) ([]digest.Di
 	return image.RootFS(ctx)
 }
 
-// imageConfig reads what an image declares.
+// imageConfig reads what an image declares. An id is the content's own, so the
+// answer is kept.
 func (e *Engine) imageConfig(ctx context.Context, id string) (ocispec.ImageConfig, error) {
+	if known, ok := e.configs.Load(id); ok {
+		return known.(ocispec.ImageConfig), nil
+	}
 	text, err := content.ReadBlob(ctx, e.client.ContentStore(), ocispec.Descriptor{Digest: digest.Digest(id)})
 	if err != nil {
 		return ocispec.ImageConfig{}, err
@@ -185,6 +189,7 @@ func (e *Engine) imageConfig(ctx context.Context, id string) (ocispec.ImageConfi
 	if err := json.Unmarshal(text, &image); err != nil {
 		return ocispec.ImageConfig{}, fmt.Errorf("configuration of image %s: %w", id, err)
 	}
+	e.configs.Store(id, image.Config)
 	return image.Config, nil
 }
 

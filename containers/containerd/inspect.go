@@ -11,10 +11,12 @@ import (
 	"strings"
 	"time"
 
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/containerd/containerd/v2/client"
 	ctr "github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/runtime/restart"
 	"github.com/containerd/errdefs"
+	"github.com/containerd/errdefs/pkg/errgrpc"
 
 	"github.com/kollet/kollet/containers"
 )
@@ -47,15 +49,6 @@ func nameOf(c ctr.Container) string {
 	return c.ID // made by hand
 }
 
-// describe names a container for messages.
-func (e *Engine) describe(ctx context.Context, id string) string {
-	c, err := e.find(ctx, id)
-	if err != nil {
-		return id
-	}
-	return nameOf(c)
-}
-
 // Inspect tells all about one container.
 func (e *Engine) Inspect(ctx context.Context, id string) (containers.Container, error) {
 	doing := "inspecting container " + id
@@ -75,7 +68,7 @@ func (e *Engine) inspect(ctx context.Context, c ctr.Container) (containers.Conta
 	if err != nil {
 		return containers.Container{}, err
 	}
-	task, status, err := e.task(ctx, c.ID)
+	now, err := e.look(ctx, c.ID)
 	if err != nil {
 		return containers.Container{}, err
 	}
@@ -83,18 +76,18 @@ func (e *Engine) inspect(ctx context.Context, c ctr.Container) (containers.Conta
 	run := e.runOf(c.ID)
 	before := lastOf(c.Labels)
 	switch {
-	case task != nil && status.Status == client.Running:
-		out.State, out.PID, out.Started = containers.StateRunning, int(task.Pid()), run
-	case task != nil && status.Status == client.Stopped:
-		out.State, out.Started, out.Finished, out.ExitCode = containers.StateExited, run, status.ExitTime, int(status.ExitStatus)
+	case now.Status.Status == client.Running:
+		out.State, out.PID, out.Started = containers.StateRunning, now.pid, run
+	case now.Status.Status == client.Stopped:
+		out.State, out.Started, out.Finished, out.ExitCode = containers.StateExited, run, now.ExitTime, int(now.ExitStatus)
 		if c.Labels[restart.StatusLabel] == string(client.Running) {
 			out.State = containers.StateOther // about to be restarted
 		}
-	case task != nil && status.Status != client.Created:
+	case now.Status.Status != "" && now.Status.Status != client.Created:
 		out.State = containers.StateOther
-	case task == nil && !run.Equal(before.Run) && (c.Labels[restart.StatusLabel] == string(client.Running) || e.writing(c.ID)):
+	case now.Status.Status == "" && !run.Equal(before.Run) && (c.Labels[restart.StatusLabel] == string(client.Running) || e.writing(c.ID)):
 		out.State, out.Started = containers.StateOther, run // being started, by whomever
-	case task == nil && !run.Equal(before.Run):
+	case now.Status.Status == "" && !run.Equal(before.Run):
 		out.State, out.Started, out.Finished, out.ExitCode = containers.StateExited, run, run, unknownEnd
 	default:
 		out.State, out.Error, out.ExitCode = containers.StateCreated, before.Error, before.Code
@@ -103,6 +96,30 @@ func (e *Engine) inspect(ctx context.Context, c ctr.Container) (containers.Conta
 		}
 	}
 	return out, nil
+}
+
+// state is that of a container's task; its Status is empty if there is none.
+type state struct {
+	client.Status
+	pid int
+}
+
+// look asks for the state of a container's task, in one request.
+func (e *Engine) look(ctx context.Context, id string) (state, error) {
+	answer, err := e.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
+	if err != nil {
+		err = errgrpc.ToNative(err)
+		if errdefs.IsNotFound(err) {
+			err = nil
+		}
+		return state{}, err
+	}
+	p := answer.Process
+	return state{pid: int(p.Pid), Status: client.Status{
+		Status:     client.ProcessStatus(strings.ToLower(p.Status.String())),
+		ExitStatus: p.ExitStatus,
+		ExitTime:   p.ExitedAt.AsTime(),
+	}}, nil
 }
 
 // task returns a container's task, nil if there is none, and its status.

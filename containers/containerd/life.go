@@ -41,12 +41,12 @@ func (e *Engine) locked(ctx context.Context, id string) (ctr.Container, func(), 
 
 // Start runs a created or stopped container.
 func (e *Engine) Start(ctx context.Context, id string) error {
-	doing := "starting container " + e.describe(ctx, id)
 	c, unlock, err := e.locked(ctx, id)
 	if err != nil {
-		return e.fail(doing, err)
+		return e.fail("starting container "+id, err)
 	}
 	defer unlock()
+	doing := "starting container " + nameOf(c)
 	task, status, err := e.task(ctx, c.ID)
 	if err != nil {
 		return e.fail(doing, err)
@@ -136,12 +136,12 @@ func (e *Engine) record(ctx context.Context, c ctr.Container, code int, at time.
 
 // Stop ends a container and waits until the engine has cleaned up after it.
 func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
-	doing := "stopping container " + e.describe(ctx, id)
 	c, unlock, err := e.locked(ctx, id)
 	if err != nil {
-		return e.fail(doing, err)
+		return e.fail("stopping container "+id, err)
 	}
 	defer unlock()
+	doing := "stopping container " + nameOf(c)
 	if err := e.stop(ctx, c, grace); err != nil {
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
@@ -226,15 +226,15 @@ func gone(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsFailedPr
 
 // Remove deletes a container that does not run.
 func (e *Engine) Remove(ctx context.Context, id string) error {
-	doing := "removing container " + e.describe(ctx, id)
 	c, unlock, err := e.locked(ctx, id)
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return e.fail(doing, err)
+		return e.fail("removing container "+id, err)
 	}
 	defer unlock()
+	doing := "removing container " + nameOf(c)
 	task, status, err := e.task(ctx, c.ID)
 	if err != nil {
 		return e.fail(doing, err)

@@ -66,11 +66,11 @@ func (e *Engine) newLogURI(id string, spec containers.Spec) (*url.URL, error) {
 
 // Logs copies what a container printed to w.
 func (e *Engine) Logs(ctx context.Context, id string, opts containers.LogOptions, w io.Writer) error {
-	doing := "reading the log of container " + e.describe(ctx, id)
 	c, err := e.find(ctx, id)
 	if err != nil {
-		return e.fail(doing, err)
+		return e.fail("reading the log of container "+id, err)
 	}
+	doing := "reading the log of container " + nameOf(c)
 	end := &logEnd{engine: e, ctx: ctx, id: c.ID}
 	query := logfile.Query{Tail: opts.Tail, Since: opts.Since, Timestamps: opts.Timestamps}
 	if opts.Follow || !end.running() {
@@ -99,12 +99,12 @@ type logEnd struct {
 }
 
 func (l *logEnd) running() bool {
-	task, status, err := l.engine.task(l.ctx, l.id)
+	now, err := l.engine.look(l.ctx, l.id)
 	if err != nil {
 		l.failed = err
 		return false
 	}
-	return task != nil && status.Status == client.Running
+	return now.Status.Status == client.Running
 }
 
 // reached tells that the container has ended and all that it said is written.
@@ -135,8 +135,8 @@ func (e *Engine) finish(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
-	task, status, err := e.task(ctx, id)
-	if err != nil || task == nil || status.Status != client.Stopped || c.Labels[restart.StatusLabel] != "" {
+	now, err := e.look(ctx, id)
+	if err != nil || now.Status.Status != client.Stopped || c.Labels[restart.StatusLabel] != "" {
 		return err
 	}
 	return e.clear(ctx, c)

@@ -224,7 +224,7 @@ func (e *Engine) pullFailed(ctx context.Context, ref string, named reference.Nam
 		return fmt.Errorf("%s: kollet does not trust the certificate of registry %s: %s: put its CA at %s/%s/ca.crt", doing, host, text, e.certs, host)
 	case says("toomanyrequests", "429 Too Many Requests"):
 		return fmt.Errorf("%s: registry %s limits pulls: %s: log in with docker login %s, or wait", doing, host, text, host)
-	case says("no match for platform"), errdefs.IsNotFound(err):
+	case says("no match for platform"), errdefs.IsNotFound(err) && says("failed to resolve reference", "from remote"):
 		return fmt.Errorf("%s: %w in registry %s: %s: check the image's name and tag there", doing, containers.ErrNotFound, host, text)
 	case says("dial tcp", "connection refused", "no such host", "i/o timeout", "no route to host", "Client.Timeout", "TLS handshake timeout"):
 		return fmt.Errorf("%s: registry %s cannot be reached: %s: check that it runs, and its name and the network on the way", doing, host, text)

@@ -100,12 +100,12 @@ func (e *Engine) Settle(ctx context.Context, id, name string, policy containers.
 	if err := e.nameIsFree(ctx, name, c.ID); err != nil {
 		return e.fail(doing, err)
 	}
-	task, status, err := e.task(ctx, c.ID)
+	now, err := e.look(ctx, c.ID)
 	if err != nil {
 		return e.fail(doing, err)
 	}
 	set := map[string]string{nameLabel: name, restart.PolicyLabel: string(policy), restart.StatusLabel: ""}
-	up := task != nil && status.Status == client.Running || c.Labels[restart.StatusLabel] == string(client.Running)
+	up := now.Status.Status == client.Running || c.Labels[restart.StatusLabel] == string(client.Running)
 	if _, err := os.Lstat(e.link(c.ID)); err != nil {
 		up = false // it is being stopped
 	}
