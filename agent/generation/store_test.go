@@ -131,7 +131,7 @@ func TestWriteFails(t *testing.T) {
 func TestLeftovers(t *testing.T) {
 	s := store(t)
 	write(t, s, 1)
-	for _, left := range []string{".new-000002/nova/config", ".old-000001/nova", ".old-000007", "notes", "7", "-00001"} {
+	for _, left := range []string{".new-000002/nova/config", ".new-000002/stale", ".old-000001/nova", ".old-000007", "notes", "7", "-00001"} {
 		if err := os.MkdirAll(filepath.Join(s.generations(), left), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -127,6 +127,7 @@ const mountinfo = `100 99 0:50 / / rw,relatime master:1 - overlay overlay rw,low
 101 100 8:1 /lib/kollet/generations/000002/old/gate /.kollet/gate rw - ext4 /dev/sda1 rw
 102 100 8:1 /a\040b/000003/nova-libvirt/gate//deleted /.kollet/gate rw,relatime shared:5 - ext4 /dev/sda1 rw
 103 100 8:1 /x /with\040blank\011tab\012end\134back rw - ext4 /dev/sda1 rw
+105 100 8:1 /y /ends\040 rw - ext4 /dev/sda1 rw
 104 100 8:1 /.kollet/gate /mnt rw - ext4 /dev/sda1 rw
 short line
 `
@@ -136,6 +137,7 @@ func TestMountRoot(t *testing.T) {
 		"/.kollet/gate":                 "/a b/000003/nova-libvirt/gate//deleted", // the one on top
 		"/":                             "/",
 		"/with blank\ttab\nend\\back":   "/x",
+		"/ends ":                        "/y",
 		"/mnt":                          "/.kollet/gate",
 		"/with\\040blank":               "",
 		"/.kollet":                      "",
