@@ -93,6 +93,7 @@ func TestProblems(t *testing.T) {
 		"minus zero":      {own("stop_grace: -0"), []string{`node.yaml:5:17: services.one.stop_grace: expected a duration with its unit`}},
 		"negative":        {own("stop_grace: -2s"), []string{`node.yaml:5:17: services.one.stop_grace: expected a duration with its unit`}},
 		"list for time":   {own("stop_grace: [2s]"), []string{`node.yaml:5:17: services.one.stop_grace: expected a duration with its unit`}},
+		"no such signal":  {own("stop_signal: 99"), []string{`node.yaml:5:5: services.one.stop_signal: expected a signal such as SIGTERM or 15, got "99"`}},
 		"never tried":     {own("health: [{tcp: 'a:1', every: 0s}]"), []string{"node.yaml:5:14: services.one.health[0]: every, within and limit must be more than zero"}},
 		"cycle of alias":  {"vars: &v {a: *v}\n", []string{"node.yaml: not valid YAML: anchor 'v' value contains itself"}},
 		"alias of nobody": {"vars: *v\n", []string{"node.yaml: not valid YAML: unknown anchor 'v' referenced"}},
