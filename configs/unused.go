@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -104,6 +105,9 @@ func hostOf(pattern, name string) (string, bool) {
 func (r *Renderer) unusedVars() []error {
 	if r.allVars {
 		return nil
+	}
+	if !slices.ContainsFunc(r.in.OwnVars, func(name string) bool { return !r.usedVars[name] }) {
+		return nil // as usual; else every built-in template has to be parsed
 	}
 	known := builtinVars()
 	for name := range r.usedVars {

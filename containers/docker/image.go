@@ -27,6 +27,7 @@ func (e *Engine) Image(ctx context.Context, ref string) (containers.Image, error
 	if err != nil {
 		return containers.Image{}, e.fail("looking up image "+ref, err)
 	}
+	e.keepConfig(found)
 	return imageOf(found, ref), nil
 }
 
@@ -69,11 +70,17 @@ func (e *Engine) imageConfig(ctx context.Context, id string) (*imageConfig, erro
 	if err != nil {
 		return nil, err
 	}
-	c = configOf(found)
+	return e.keepConfig(found), nil
+}
+
+// keepConfig remembers what an image declares: whoever looks an image up mostly
+// looks at containers made from it next.
+func (e *Engine) keepConfig(found image.InspectResponse) *imageConfig {
+	c := configOf(found)
 	e.mutex.Lock()
-	e.images[id] = c
-	e.mutex.Unlock()
-	return c, nil
+	defer e.mutex.Unlock()
+	e.images[found.ID] = c
+	return c
 }
 
 // digestOf picks, of the digests that an image was pulled as, the one that ref
