@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,6 +26,10 @@ func computeNode(b *testing.B, images string) *node {
 	// The network agent wants to see the network namespaces that others mount
 	// below /run; systemd makes all mounts of a node shared.
 	check(b, unix.Mount("", "/run", "", unix.MS_SHARED|unix.MS_REC, ""))
+	// And it takes its identity from an interface's address.
+	if out, err := exec.Command("ip", "link", "add", "node0", "type", "veth", "peer", "name", "node1").CombinedOutput(); err != nil {
+		b.Fatalf("make a network interface: %v: %s", err, out)
+	}
 	engine := machine.Dockerd(b)
 	images, err := filepath.Abs(images)
 	check(b, err)
