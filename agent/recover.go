@@ -50,7 +50,7 @@ func (a *Agent) recover(ctx context.Context) (Recovery, error) {
 		err = tx.giveUp(ctx, records)
 	}
 	if err != nil {
-		return r, fmt.Errorf("recover: %w", err)
+		return r, fmt.Errorf("recover: %w", tx.target.redact(err))
 	}
 	r.Outcome = tx.outcome
 	current, err := a.store().Current()

@@ -261,7 +261,7 @@ func (t *transaction) back(ctx context.Context) error {
 			return err
 		}
 		if err := s.undo(ctx); err != nil {
-			err = fmt.Errorf("undo %s: %w", s.name, err)
+			err = t.target.redact(fmt.Errorf("undo %s: %w", s.name, err))
 			t.report(Event{Kind: StepFails, Step: "undo " + s.name, Text: err.Error()})
 			return errors.Join(err, t.journal.Append(journal.Record{Event: journal.Failed, Step: s.name, Note: err.Error()}))
 		}
