@@ -6,6 +6,7 @@ package main
 import (
 	"io"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/kollet/kollet/cmd/kollet/view"
@@ -13,7 +14,12 @@ import (
 	"github.com/kollet/kollet/containers/containerd"
 )
 
+// softLimit is where the garbage collector begins to work harder, in bytes. Only
+// a pull on containerd, where kollet itself fetches the layers, comes near it.
+const softLimit = 18 << 20
+
 func main() {
+	debug.SetMemoryLimit(softLimit)
 	if len(os.Args) > 1 && os.Args[1] == containerd.LogCommand { // started by containerd, for a container
 		if err := containerd.WriteLog(os.Args); err != nil {
 			_, _ = os.Stderr.WriteString("kollet: " + err.Error() + "\n")
