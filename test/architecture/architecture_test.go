@@ -39,8 +39,10 @@ var rooms = map[string][]string{
 	"configs/ini":   {},
 	"configs/kolla": {},
 
-	"containers":     {},
-	"containers/...": {"containers"}, // an engine does not know the other
+	"containers":                {},
+	"containers/...":            {"containers", "containers/login"}, // an engine does not know the other
+	"containers/login":          {},
+	"containers/containerd/...": {"containers", "containers/login", "containers/containerd/..."},
 
 	"test/...":          {"..."},
 	"test/machine/...":  {"test/machine/..."}, // it serves tests of every part
@@ -51,9 +53,9 @@ var rooms = map[string][]string{
 // that one room should keep to itself.
 var guarded = map[string][]string{
 	"github.com/docker/docker/...":         {"containers/docker"}, // so that a move to its successor is a day's work
-	"github.com/docker/cli/...":            {"containers/docker"},
-	"github.com/containerd/containerd/...": {"containers/..."},
-	"gopkg.in/yaml.v3":                     {"agent/nodefile", "cmd/kollet/view/..."}, // no longer developed
+	"github.com/docker/cli/...":            {"containers/login"},
+	"github.com/containerd/containerd/...": {"containers/containerd"},
+	"gopkg.in/yaml.v3":                     {"agent/nodefile", "cmd/kollet/view/...", "cmd/kollet/reference"}, // no longer developed
 	"github.com/spf13/...":                 {"cmd/kollet/..."},
 	"testing":                              {"test/...", "containers/conformance"},
 }
