@@ -123,7 +123,7 @@ func listen(t *testing.T, path string) {
 // The container's links lead through its own file system: an absolute one to a
 // socket of its own is found, one that names a socket of the host is not.
 func TestUnix(t *testing.T) {
-	root, err := os.MkdirTemp("", "root") // a socket's path is short
+	root, err := os.MkdirTemp("", "root") //nolint:usetesting // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}
