@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -40,13 +39,26 @@ type ratio struct {
 
 // report is what gap.json holds. Times are in milliseconds.
 type report struct {
-	Date    time.Time            `json:"date"`
-	Where   where                `json:"where"`
-	Load    [2]float64           `json:"load"`   // of the last minute, before and after
-	Rounds  []map[string]float64 `json:"rounds"` // gaps by way, in order
-	Gaps    map[string]spread    `json:"gaps"`
-	Ratios  map[string]ratio     `json:"ratios"`  // to the gated upgrade
-	Journal journal.Gap          `json:"journal"` // medians of what kollet itself noted
+	Date    time.Time   `json:"date"`
+	Where   where       `json:"where"`
+	Load    [2]float64  `json:"load"` // of the last minute, before and after
+	Rounds  []round     `json:"rounds"`
+	All     summary     `json:"all"`
+	Quiet   summary     `json:"quiet"`   // of the quiet rounds alone
+	Journal journal.Gap `json:"journal"` // medians of what kollet itself noted
+}
+
+// round is one replacement in each way.
+type round struct {
+	Quiet bool               `json:"quiet"` // each began on a quiet machine
+	Gaps  map[string]float64 `json:"gaps"`  // by way
+}
+
+// summary is what follows from some rounds.
+type summary struct {
+	Rounds int               `json:"rounds"`
+	Gaps   map[string]spread `json:"gaps"`
+	Ratios map[string]ratio  `json:"ratios"` // to the gated upgrade
 }
 
 // where is the class of the machine, and what ran on it.
@@ -61,57 +73,65 @@ func newReport(engine *machine.Docker) *report {
 	return &report{Date: time.Now().UTC(), Where: here(engine), Load: [2]float64{load(), 0}}
 }
 
-func (r *report) add(gaps map[string]time.Duration) {
-	round := map[string]float64{}
+func (r *report) add(gaps map[string]time.Duration, quiet bool) {
+	n := round{Quiet: quiet, Gaps: map[string]float64{}}
 	for name, gap := range gaps {
-		round[name] = ms(gap)
+		n.Gaps[name] = ms(gap)
 	}
-	r.Rounds = append(r.Rounds, round)
+	r.Rounds = append(r.Rounds, n)
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func (r *report) of(name string) spread { return spreadOf(r.column(name)) }
-
-func (r *report) column(name string) []float64 {
-	var values []float64
-	for _, round := range r.Rounds {
-		values = append(values, round[name])
+// summarize compares the ways in some rounds. The first way is kollet's.
+func summarize(rounds []round, ways []string) summary {
+	s := summary{Rounds: len(rounds), Gaps: map[string]spread{}, Ratios: map[string]ratio{}}
+	if len(rounds) == 0 {
+		return s
 	}
-	return values
-}
-
-// compare fills in what follows from the rounds. The first way is kollet's.
-func (r *report) compare(ways []string) {
-	r.Gaps, r.Ratios = map[string]spread{}, map[string]ratio{}
-	own := r.column(ways[0])
 	for _, name := range ways {
-		values := r.column(name)
-		r.Gaps[name] = spreadOf(values)
-		var paired []float64
-		for i, v := range values {
-			paired = append(paired, v/own[i])
+		var values, paired []float64
+		for _, n := range rounds {
+			values = append(values, n.Gaps[name])
+			paired = append(paired, n.Gaps[name]/n.Gaps[ways[0]])
 		}
-		r.Ratios[name] = ratio{OfMedians: r.Gaps[name].Median / spreadOf(own).Median, Paired: spreadOf(paired).Median}
+		s.Gaps[name] = spreadOf(values)
+		s.Ratios[name] = ratio{OfMedians: s.Gaps[name].Median / s.Gaps[ways[0]].Median, Paired: spreadOf(paired).Median}
 	}
+	return s
 }
 
-// table is the report for people.
-func (r *report) table(ways []string) string {
+// summarize fills in what follows from the rounds.
+func (r *report) summarize(ways []string) {
+	r.All = summarize(r.Rounds, ways)
+	r.Quiet = summarize(slices.DeleteFunc(slices.Clone(r.Rounds), func(n round) bool { return !n.Quiet }), ways)
+}
+
+// text is the report for people.
+func (r *report) text(ways []string) string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "| way | gap / gated, of medians | paired by round | median ms | min ms | max ms |\n|---|---|---|---|---|---|\n")
-	for _, name := range ways {
-		g, q := r.Gaps[name], r.Ratios[name]
-		fmt.Fprintf(&t, "| %s | %.2f | %.2f | %.1f | %.1f | %.1f |\n", name, q.OfMedians, q.Paired, g.Median, g.Min, g.Max)
-	}
-	fmt.Fprintf(&t, "\n%d rounds on %s; %d CPUs, Linux %s, Docker %s, %s; load %.1f before, %.1f after.\n",
-		len(r.Rounds), r.Date.Format(time.DateOnly), r.Where.CPUs, r.Where.Kernel, r.Where.Docker, r.Where.Go, r.Load[0], r.Load[1])
-	fmt.Fprintf(&t, "In kollet's own eyes, from the stop signal: the old process ended after %.1f ms, the gate was open after %.1f ms, the first probe passed after %.1f ms.\n",
+	fmt.Fprintf(&t, "%s; %d CPUs, Linux %s, Docker %s, %s; load %.1f before, %.1f after.\n",
+		r.Date.Format(time.DateOnly), r.Where.CPUs, r.Where.Kernel, r.Where.Docker, r.Where.Go, r.Load[0], r.Load[1])
+	r.All.table(&t, "all", ways)
+	r.Quiet.table(&t, "quiet", ways)
+	fmt.Fprintf(&t, "\nIn kollet's own eyes, from the stop signal: the old process ended after %.1f ms, the gate was open after %.1f ms, the first probe passed after %.1f ms.\n",
 		r.Journal.Ended, r.Journal.Opened, r.Journal.Healthy)
 	return t.String()
 }
 
-// write leaves the report in build/bench and shows its table.
+func (s summary) table(t *strings.Builder, which string, ways []string) {
+	if s.Rounds == 0 {
+		fmt.Fprintf(t, "\nNo %s rounds.\n", which)
+		return
+	}
+	fmt.Fprintf(t, "\n| %s rounds: %d | gap over gated, of medians | paired by round | median ms | min ms | max ms |\n|---|---|---|---|---|---|\n", which, s.Rounds)
+	for _, name := range ways {
+		g, q := s.Gaps[name], s.Ratios[name]
+		fmt.Fprintf(t, "| %s | %.2f | %.2f | %.1f | %.1f | %.1f |\n", name, q.OfMedians, q.Paired, g.Median, g.Min, g.Max)
+	}
+}
+
+// write leaves the report in build/bench and shows it.
 func (r *report) write(b *testing.B, ways []way) {
 	b.Helper()
 	r.Load[1] = load()
@@ -119,10 +139,13 @@ func (r *report) write(b *testing.B, ways []way) {
 	for _, w := range ways {
 		names = append(names, w.name())
 	}
-	r.compare(names)
+	r.summarize(names)
+	for _, name := range names {
+		b.ReportMetric(r.All.Gaps[name].Median, metric(name))
+	}
 	keepJSON(b, "gap.json", r)
-	keep(b, "gap.md", []byte(r.table(names)))
-	b.Logf("\n%s", r.table(names))
+	keep(b, "gap.md", []byte(r.text(names)))
+	b.Logf("\n%s", r.text(names))
 }
 
 func keepJSON(b *testing.B, name string, value any) {
@@ -175,16 +198,27 @@ func here(engine *machine.Docker) where {
 	return where{CPUs: runtime.NumCPU(), Kernel: strings.Join(release[:min(2, len(release))], "."), Docker: engineVersion(engine), Go: runtime.Version()}
 }
 
-func TestCompare(t *testing.T) {
-	r := &report{Rounds: []map[string]float64{{"own": 2, "other": 20}, {"own": 4, "other": 60}, {"own": 10, "other": 10}}}
-	r.compare([]string{"own", "other"})
-	if want := (spread{Median: 20, Min: 10, Max: 60}); r.Gaps["other"] != want {
-		t.Errorf("gaps of other: %+v, want %+v", r.Gaps["other"], want)
+func TestSummarize(t *testing.T) {
+	r := &report{Rounds: []round{
+		{Quiet: true, Gaps: map[string]float64{"own": 2, "other": 20}},
+		{Quiet: false, Gaps: map[string]float64{"own": 4, "other": 60}},
+		{Quiet: true, Gaps: map[string]float64{"own": 10, "other": 10}},
+	}}
+	r.summarize([]string{"own", "other"})
+	for name, c := range map[string]struct {
+		got        summary
+		wantRounds int
+		wantGaps   spread
+		wantRatio  ratio
+	}{
+		"all":   {r.All, 3, spread{Median: 20, Min: 10, Max: 60}, ratio{OfMedians: 5, Paired: 10}},
+		"quiet": {r.Quiet, 2, spread{Median: 15, Min: 10, Max: 20}, ratio{OfMedians: 2.5, Paired: 5.5}},
+	} {
+		if c.got.Rounds != c.wantRounds || c.got.Gaps["other"] != c.wantGaps || c.got.Ratios["other"] != c.wantRatio {
+			t.Errorf("%s: %+v, want %d rounds, %+v, %+v", name, c.got, c.wantRounds, c.wantGaps, c.wantRatio)
+		}
 	}
-	if want := (ratio{OfMedians: 5, Paired: 10}); r.Ratios["other"] != want {
-		t.Errorf("ratios of other: %+v, want %+v", r.Ratios["other"], want)
-	}
-	if even := spreadOf([]float64{4, 1, 3, 2}); cmp.Compare(even.Median, 2.5) != 0 {
-		t.Errorf("median of 1 to 4: %v, want 2.5", even.Median)
+	if none := summarize(nil, []string{"own"}); none.Rounds != 0 {
+		t.Errorf("of no rounds: %+v", none)
 	}
 }
