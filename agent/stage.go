@@ -81,9 +81,14 @@ func (t *transaction) pullImages(ctx context.Context) error {
 			mu.Lock()
 			defer mu.Unlock()
 			for i := range t.target.services {
-				if slices.Contains(names, t.target.services[i].Name) {
-					bind(&t.target.services[i], image)
+				s := &t.target.services[i]
+				if !slices.Contains(names, s.Name) {
+					continue
 				}
+				if t.target.recalled && image.ID != s.Image.ID {
+					return fmt.Errorf("pull %s: the image of that generation is gone: %s is another one by now", s.Name, ref)
+				}
+				bind(s, image)
 			}
 			return nil
 		})
@@ -284,7 +289,7 @@ func (a *Agent) recall(number int) (*target, error) {
 		return nil, BadInput{err}
 	}
 	t := &target{reason: fmt.Sprintf("rollback to %d", number), engine: g.Engine, pull: "missing", files: map[string][]generation.Rendered{}}
-	t.secrets = a.secretsForRedaction()
+	t.recalled, t.secrets = true, a.secretsForRedaction()
 	for _, s := range g.Services {
 		for _, f := range s.Files {
 			r := generation.Rendered{Name: f.Name}

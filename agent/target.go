@@ -37,6 +37,7 @@ type target struct {
 	reason   string
 	engine   string
 	pull     string
+	recalled bool // an earlier generation: its images are known by content
 	services []generation.Service
 	files    map[string][]generation.Rendered // by service; with secrets
 	wanted   map[string]string                // service: reference to pull

@@ -171,6 +171,7 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 	kept = slices.DeleteFunc(kept, func(n int) bool { return n > current.Number })
 	earlier := max(0, len(kept)-1-a.keep())
 	candidates, stays := map[string]bool{}, map[string]bool{}
+	var dropped []int
 	for i, number := range kept {
 		g, err := a.store().Load(number)
 		if err != nil {
@@ -178,6 +179,9 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 		}
 		needed := i >= earlier || pins.generation(number) ||
 			slices.ContainsFunc(current.Services, func(s generation.Service) bool { return s.Origin == number })
+		if !needed {
+			dropped = append(dropped, number)
+		}
 		for _, s := range g.Services {
 			if needed {
 				stays[s.Image.ID] = true
@@ -185,14 +189,18 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 				candidates[s.Image.ID] = true
 			}
 		}
-		if needed {
-			continue
-		}
+	}
+	a.collectImages(ctx, candidates, stays, gone)
+	for _, number := range dropped { // after its images: their names stand in it
 		if err := a.store().Remove(number); err != nil {
 			return err
 		}
 		gone.Generations = append(gone.Generations, number)
 	}
+	return nil
+}
+
+func (a *Agent) collectImages(ctx context.Context, candidates, stays map[string]bool, gone *Garbage) {
 	for _, id := range slices.Sorted(maps.Keys(candidates)) {
 		if stays[id] {
 			continue
@@ -203,7 +211,6 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 		}
 		gone.Images = append(gone.Images, id)
 	}
-	return nil
 }
 
 // keep is how many earlier generations stay, as the node file says; what cannot

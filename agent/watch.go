@@ -72,6 +72,8 @@ type failure struct {
 func (f failure) Error() string { return f.service + ": " + f.err.Error() }
 func (f failure) Unwrap() error { return f.err }
 
+var errProcessEnded = errors.New("its process ended")
+
 // add starts to watch a container whose gate was just opened.
 func (w *watch) add(in incoming) {
 	ready := make(chan struct{})
@@ -81,7 +83,7 @@ func (w *watch) add(in incoming) {
 	w.running.Go(func() {
 		defer in.process.Close()
 		if in.process.Wait(w.ctx) == nil {
-			w.cancel(failure{in.service.Name, in.id, errors.New("its process ended")})
+			w.cancel(failure{in.service.Name, in.id, errProcessEnded})
 		}
 	})
 	w.running.Go(func() {
@@ -154,8 +156,29 @@ func (a *Agent) explain(ctx context.Context, err error) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	if c, ierr := a.Engine.Inspect(ctx, f.id); ierr == nil && c.State != containers.StateRunning {
-		err = fmt.Errorf("%w with exit status %d", err, c.ExitCode)
+	if code, ended := a.exitCode(ctx, f); ended {
+		err = fmt.Errorf("%w with exit status %d", err, code)
 	}
 	return fmt.Errorf("%w%s", err, a.lastWords(ctx, f.id))
+}
+
+// engineTime is how long an engine may take to notice that a process ended,
+// which kollet sees before it.
+const engineTime = 2 * time.Second
+
+// exitCode returns the exit status of a container that ended. Where the process
+// is known to have ended it waits for the engine to know too.
+func (a *Agent) exitCode(ctx context.Context, f failure) (int, bool) {
+	for until := time.Now().Add(engineTime); ; time.Sleep(20 * time.Millisecond) {
+		c, err := a.Engine.Inspect(ctx, f.id)
+		if err != nil {
+			return 0, false
+		}
+		if c.State != containers.StateRunning {
+			return c.ExitCode, true
+		}
+		if !errors.Is(f.err, errProcessEnded) || time.Now().After(until) {
+			return 0, false
+		}
+	}
 }

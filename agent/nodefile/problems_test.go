@@ -105,7 +105,7 @@ func TestProblems(t *testing.T) {
 			`node.yaml:5:47: services.one.mounts[3]: unknown mount option "rx" in "/a:/b:rx"; expected ro, rw or one of private`,
 			`node.yaml:5:59: services.one.mounts[4]: expected SOURCE:TARGET[:OPTIONS] with a source and an absolute target, got "lib"`,
 		}},
-		"all kinds at once": {"profile: none\nengine: rkt\nkeep: 0\nimages: {pull: often}\nsecrets: {s: {}, u: {file: a, env: B}}\nservices:\n  One: {image: 'a:1'}\n  x: {image: 'a:1'}\n", []string{
+		"all kinds at once": {"profile: none\nengine: rkt\nkeep: 0\nimages: {pull: often}\nsecrets: {s: {}, u: {file: a, env: B}}\nservices:\n  One: {image: 'a:1'}\n  x: {image: 'a:1'}\n  kollet-start: {image: 'a:1'}\n", []string{
 			`node.yaml:2:1: engine: expected one of docker, containerd, got "rkt"`,
 			"node.yaml:3:1: keep: expected 1 or more: without an earlier generation there is no way back",
 			`node.yaml:4:10: images.pull: expected one of missing, always, never, got "often"`,
@@ -113,6 +113,7 @@ func TestProblems(t *testing.T) {
 			"node.yaml:5:18: secrets.u: expected exactly one of file and env",
 			"node.yaml:7:3: services.One: a service's name is two or more of a-z",
 			"node.yaml:8:3: services.x: a service's name is two or more of a-z",
+			"node.yaml:9:3: services.kollet-start: no service can have this name",
 		}},
 		"a service": {own("pid: hots\nipc: x\ncgroupns: x\nnetwork: bridge\nrestart: on-failure\nlog_size: big\nstop_signal: SIGTREM\nafter: [tow]\ntogether: [none]\nguests: {}"), []string{
 			`node.yaml:5:5: services.one.pid: expected one of host, private, got "hots"`,

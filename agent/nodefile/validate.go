@@ -13,6 +13,9 @@ import (
 	"github.com/moby/sys/signal"
 )
 
+// reserved are the names that stand beside services in a generation's directory.
+var reserved = []string{"manifest.json", "kollet-start"}
+
 var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]+$`)
 
 // enums checks what later steps rely on.
@@ -121,6 +124,9 @@ func (n *Node) validateService(name string, s Service, problems *Problems) {
 	}
 	if !serviceName.MatchString(name) {
 		problems.Addf(n.Place(key), key, "a service's name is two or more of a-z, 0-9, '_', '.' and '-', the first a letter or digit")
+	}
+	if slices.Contains(reserved, name) {
+		problems.Addf(n.Place(key), key, "no service can have this name: kollet's own files in a generation have it")
 	}
 	n.validateImage(s.Image, bad)
 	for _, mode := range []struct {
