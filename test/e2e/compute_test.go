@@ -68,6 +68,11 @@ func newCompute(t *testing.T, network string) *compute {
 	if out, err := exec.Command("ip", "link", "add", "node0", "type", "veth", "peer", "name", "node1").CombinedOutput(); err != nil {
 		t.Fatalf("make a network interface: %v: %s", err, out)
 	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("ip", "link", "delete", "node0").CombinedOutput(); err != nil {
+			t.Errorf("remove the network interface: %v: %s", err, out)
+		}
+	})
 	c := &compute{
 		docker:   machine.Dockerd(t),
 		registry: machine.NewRegistry(t, machine.RegistryDir(built(t, "registry"))),

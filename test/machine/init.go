@@ -57,6 +57,10 @@ func prepare(dir string, hostNetwork bool) error {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	resolv, resolvErr := os.ReadFile("/etc/resolv.conf") // often a link into /run
+	// Of two mounts at /run Docker takes the lower one to tell whether it is
+	// shared: getSourceMount in its daemon/oci_linux.go.
+	for unix.Unmount("/run", unix.MNT_DETACH) == nil {
+	}
 	if err := unix.Mount("run", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
 		return fmt.Errorf("mount /run: %w", err)
 	}
