@@ -203,3 +203,20 @@ func TestRemoveEmpty(t *testing.T) {
 		t.Error("no error for a cgroup in use")
 	}
 }
+
+// On most machines /run is a mount of its own, and Docker is confused by two.
+func TestRunIsMountedOnce(t *testing.T) {
+	all, err := mounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there []string
+	for _, m := range all {
+		if m.point == "/run" {
+			there = append(there, m.line)
+		}
+	}
+	if len(there) != 1 {
+		t.Errorf("mounts at /run: %q, want one", there)
+	}
+}
