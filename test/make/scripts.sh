@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.."
 
 # A script is a file whose first line names a shell, whatever it is called; what
 # scripts source is called .sh.
-list=$(find .ci agent cmd configs containers playbooks test -type f -size -256k \
+list=$(find . \( -path ./.git -o -path ./bin -o -path ./build \) -prune -o -type f -size -256k \
 	-exec awk 'FNR == 1 && (/^#! ?[a-z\/]*(\/| )(ba|da|busybox )?sh( |$)/ || FILENAME ~ /\.sh$/) { print FILENAME } { nextfile }' {} +)
 bad=0
 for script in $list; do
