@@ -57,7 +57,7 @@ type outgoing struct {
 }
 
 // cutOver stops a group's old containers in reverse order and opens the new
-// ones' gates in order. Between the two there is nothing but the old process's
+// ones' gates in order, each once those that it comes after are healthy. Between the two there is nothing but the old process's
 // own end: the engine cleans up behind it while the new one already runs.
 func (t *transaction) cutOver(ctx context.Context, g group) error {
 	if err := t.waitForAfter(ctx, g); err != nil {
@@ -86,6 +86,9 @@ func (t *transaction) cutOver(ctx context.Context, g group) error {
 	}
 	for _, in := range coming {
 		name := in.service.Name
+		if err := t.waitForAfter(ctx, group{{name: name, new: in.service}}); err != nil {
+			return err
+		}
 		if err := gate.Open(t.store().Gate(t.to.Number, name)); err != nil {
 			return fmt.Errorf("open the gate of %s: %w", name, err)
 		}
