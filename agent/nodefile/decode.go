@@ -1,0 +1,28 @@
+package nodefile
+
+import (
+	"gopkg.in/yaml.v3"
+)
+
+// Decode reads another of kollet's documents with the care of a node file: every
+// key and value is checked against the type of into, a pointer, which is filled
+// if all is well. It returns where a key stands, for what is found later.
+func Decode(name string, data []byte, into any, problems *Problems) (place func(key string) Place) {
+	d := &document{name: name}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err == nil && (doc.Kind == 0 || null(doc.Content[0])) {
+		problems.Addf(d.at(&doc), "", "the file is empty")
+		return d.place
+	}
+	read := parse(name, data, into, problems)
+	if read == nil {
+		return d.place
+	}
+	if err := read.root.Decode(into); err != nil {
+		problems.Add(syntax(name, err))
+	}
+	return read.place
+}
+
+// Syntax makes a Problem of an error of yaml.v3's.
+func Syntax(name string, err error) error { return syntax(name, err) }
