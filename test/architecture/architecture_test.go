@@ -34,6 +34,7 @@ var rooms = map[string][]string{
 	"agent/journal":    {"agent/durable"},
 	"agent/nodefile":   {},
 	"agent/process":    {},
+	"agent/userdata":   {"agent", "agent/nodefile", "configs"},
 
 	"configs":       {"configs/..."},
 	"configs/ini":   {},
@@ -55,7 +56,7 @@ var guarded = map[string][]string{
 	"github.com/docker/docker/...":         {"containers/docker"}, // so that a move to its successor is a day's work
 	"github.com/docker/cli/...":            {"containers/login"},
 	"github.com/containerd/containerd/...": {"containers/containerd"},
-	"gopkg.in/yaml.v3":                     {"agent/nodefile", "cmd/kollet/view/...", "cmd/kollet/reference"}, // no longer developed
+	"gopkg.in/yaml.v3":                     {"agent/nodefile", "agent/userdata", "cmd/kollet/view/...", "cmd/kollet/reference"}, // no longer developed
 	"github.com/spf13/...":                 {"cmd/kollet/..."},
 	"testing":                              {"test/...", "containers/conformance"},
 }

@@ -1,0 +1,176 @@
+package userdata
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/kollet/kollet/agent/nodefile"
+)
+
+// mergeLists has cloud-init append to lists, such as write_files and runcmd,
+// where without it a part's list takes the place of the one before
+// (doc/rtd/reference/merging.rst). Values that are set already stay.
+const mergeLists = "list(append)+dict(no_replace,recurse_list)+str()"
+
+// logAll has cloud-init keep what commands print.
+const logAll = "| tee -a /var/log/cloud-init-output.log"
+
+// Config is a cloud-config; its fields are cloud-init's modules.
+type Config struct {
+	MergeHow   string            `yaml:"merge_how,omitempty"`
+	Output     map[string]string `yaml:"output,omitempty"`
+	Timezone   string            `yaml:"timezone,omitempty"`
+	Passwords  *Passwords        `yaml:"chpasswd,omitempty"`
+	Resolve    bool              `yaml:"manage_resolv_conf,omitempty"`
+	WriteFiles []WriteFile       `yaml:"write_files,omitempty"`
+	RunCommand [][]string        `yaml:"runcmd,omitempty,flow"`
+}
+
+// Passwords sets users' passwords.
+type Passwords struct {
+	Expire bool       `yaml:"expire"`
+	Users  []Password `yaml:"users"`
+}
+
+// Password is a user's password as a hash.
+type Password struct {
+	Name     string `yaml:"name"`
+	Password string `yaml:"password"`
+	Type     string `yaml:"type"`
+}
+
+// WriteFile is a file that cloud-init writes. Defer is for an owner that
+// cloud-init has yet to make.
+type WriteFile struct {
+	Path        string `yaml:"path"`
+	Owner       string `yaml:"owner"`
+	Permissions string `yaml:"permissions"`
+	Defer       bool   `yaml:"defer,omitempty"`
+	Encoding    string `yaml:"encoding,omitempty"`
+	Content     text   `yaml:"content"`
+}
+
+// Part makes a cloud-config a part that is merged with what stands before it.
+func (c Config) Part(name string) Part {
+	c.MergeHow = mergeLists
+	var b bytes.Buffer
+	b.WriteString("#cloud-config\n")
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	err := e.Encode(c)
+	if err == nil {
+		err = e.Close()
+	}
+	if err != nil {
+		panic(err) // strings and lists of them
+	}
+	return Part{Type: CloudConfigType, Name: name, Data: b.Bytes()}
+}
+
+// text is written so that people can read it.
+type text string
+
+// MarshalYAML is yaml.v3's.
+func (t text) MarshalYAML() (any, error) {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(t)}
+	if strings.Contains(string(t), "\n") {
+		n.Style = yaml.LiteralStyle
+	}
+	return n, nil
+}
+
+// File is a file that goes to the node.
+type File struct {
+	Path  string // on the node
+	Owner string // user:group
+	Perm  fs.FileMode
+	Data  []byte
+}
+
+// Entry is the file as cloud-init takes it: text as text, all else in base64.
+func (f File) Entry() WriteFile {
+	w := WriteFile{Path: f.Path, Owner: f.Owner, Permissions: fmt.Sprintf("%04o", f.Perm)}
+	w.Defer = !strings.HasPrefix(f.Owner, "root:") && f.Owner != "root"
+	if readable(f.Data) {
+		w.Content = text(f.Data)
+	} else {
+		w.Encoding, w.Content = "b64", text(base64.StdEncoding.EncodeToString(f.Data))
+	}
+	return w
+}
+
+// readable tells what every YAML parser reads back to the byte: no line breaks
+// of other alphabets, no blanks where a block's indentation is told from.
+func readable(data []byte) bool {
+	s := string(data)
+	if !utf8.ValidString(s) || s == "" || s[0] == ' ' || s[0] == '\n' || s[0] == '\t' || strings.HasSuffix(s, "\n\n") {
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '\n' && r != '\t' && !(unicode.IsPrint(r) && r <= 0xFFFF && r != 0xFEFF)
+	})
+}
+
+// Perm reads a file's mode, such as 0600.
+func Perm(s string) (fs.FileMode, error) {
+	n, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || n > 0o7777 {
+		return 0, fmt.Errorf("expected permissions such as 0600, got %q", s)
+	}
+	return fs.FileMode(n), nil
+}
+
+var owner = regexp.MustCompile(`^[a-z_][a-z0-9_.-]*(:[a-z_][a-z0-9_.-]*)?$`)
+
+// Owner completes a file's owner with its group.
+func Owner(s string) (string, error) {
+	if !owner.MatchString(s) {
+		return "", fmt.Errorf("expected an owner such as root or nova:nova, got %q", s)
+	}
+	if !strings.Contains(s, ":") {
+		s += ":" + s
+	}
+	return s, nil
+}
+
+// checkCloudConfig reads a cloud-config as cloud-init will.
+func checkCloudConfig(name string, data []byte, problems *nodefile.Problems) (keys map[string]yaml.Node) {
+	if TypeOf(data) != CloudConfigType {
+		problems.Addf(nodefile.Place{File: name, Line: 1, Column: 1}, "", "a cloud-config begins with the line #cloud-config")
+		return nil
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		problems.Add(nodefile.Syntax(name, err))
+		return nil
+	}
+	if root.Kind == 0 {
+		return nil // nothing but comments, which cloud-init takes
+	}
+	at := root.Content[0]
+	if at.Kind != yaml.MappingNode {
+		problems.Addf(nodefile.Place{File: name, Line: at.Line, Column: at.Column}, "", "a cloud-config is a mapping of modules' names, such as runcmd, to their settings")
+		return nil
+	}
+	if err := root.Decode(&keys); err != nil {
+		problems.Add(nodefile.Syntax(name, err))
+	}
+	return keys
+}
+
+// mergesItself tells whether a cloud-config says how it is to be merged.
+func mergesItself(data []byte) bool {
+	keys := checkCloudConfig("", data, &nodefile.Problems{})
+	_, how := keys["merge_how"]
+	_, kind := keys["merge_type"]
+	return how || kind
+}

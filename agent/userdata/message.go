@@ -1,0 +1,167 @@
+package userdata
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Message is user-data, ready to be given to a server.
+type Message struct {
+	Data   []byte
+	Parts  []Part
+	Format Format
+	Gzip   bool
+}
+
+// Encoded is the length of the base64 form, in which Nova's API takes it.
+func (m *Message) Encoded() int { return base64.StdEncoding.EncodedLen(len(m.Data)) }
+
+// encode writes parts in a format. The same parts give the same bytes: there
+// are no dates, and the boundary comes from the content.
+func encode(parts []Part, format Format, compress bool) *Message {
+	m := &Message{Parts: parts, Format: format, Gzip: compress}
+	if format == CloudConfig {
+		m.Data = parts[0].Data
+	} else {
+		m.Data = compose(parts)
+	}
+	if compress {
+		m.Data = zip(m.Data)
+	}
+	return m
+}
+
+func zip(data []byte) []byte {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic(err) // into memory, at a level that there is
+	}
+	return b.Bytes()
+}
+
+// compose writes a message (RFC 2046, 5.1). Mime-Version has to stand within
+// the first 4096 bytes for cloud-init to see that it is one.
+func compose(parts []Part) []byte {
+	line := boundary(parts)
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=%q\nMIME-Version: 1.0\n", line)
+	for _, p := range parts {
+		fmt.Fprintf(&b, "\n--%s\n", line)
+		p.write(&b)
+	}
+	fmt.Fprintf(&b, "\n--%s--\n", line)
+	return b.Bytes()
+}
+
+func (p Part) write(b *bytes.Buffer) {
+	if strings.HasPrefix(p.Type, "multipart/") { // a message within: its headers are its own
+		b.Write(p.Data)
+		return
+	}
+	fmt.Fprintf(b, "Content-Type: %s", p.Type)
+	if strings.HasPrefix(p.Type, "text/") {
+		b.WriteString(`; charset="utf-8"`)
+	}
+	b.WriteString("\nMIME-Version: 1.0\n")
+	fmt.Fprintf(b, "Content-Disposition: attachment; filename=%q\n", p.Name)
+	if p.Merge != "" {
+		fmt.Fprintf(b, "Merge-Type: %s\n", p.Merge)
+	}
+	if sevenBit(p.Data) {
+		b.WriteString("Content-Transfer-Encoding: 7bit\n\n")
+		b.Write(p.Data)
+		return
+	}
+	b.WriteString("Content-Transfer-Encoding: base64\n\n")
+	text := base64.StdEncoding.EncodeToString(p.Data)
+	for len(text) > 76 {
+		b.WriteString(text[:76] + "\n")
+		text = text[76:]
+	}
+	b.WriteString(text)
+}
+
+// sevenBit tells what needs no encoding (RFC 2045, 2.7).
+func sevenBit(data []byte) bool {
+	for line := range bytes.Lines(data) {
+		if len(line) > 998 {
+			return false
+		}
+	}
+	return !bytes.ContainsFunc(data, func(r rune) bool { return r > '~' || r < ' ' && r != '\n' && r != '\t' })
+}
+
+// boundary is a line that stands in none of the parts.
+func boundary(parts []Part) string {
+	sum := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(sum, "%q %q %q %d\n", p.Type, p.Name, p.Merge, len(p.Data))
+		sum.Write(p.Data)
+	}
+	return "kollet-" + hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// fits says what to do if the message is too long.
+func (m *Message) fits(limit int) error {
+	if limit == 0 || m.Encoded() <= limit {
+		return nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "the user-data is too large: %d bytes in base64, and it may have %d", m.Encoded(), limit)
+	if limit == NovaLimit {
+		b.WriteString(" (Nova's limit)")
+	}
+	small := encode(m.Parts, m.Format, true)
+	switch {
+	case m.Gzip:
+	case small.Encoded() <= limit:
+		fmt.Fprintf(&b, "; with --gzip it has %d", small.Encoded())
+	default:
+		fmt.Fprintf(&b, "; with --gzip it would still have %d", small.Encoded())
+	}
+	b.WriteString("\n  the largest in it; put some of it into the image, or have the node fetch it with an include file:")
+	for _, piece := range largest(m.Parts) {
+		fmt.Fprintf(&b, "\n  %8d  %s", piece.size, piece.name)
+	}
+	return fmt.Errorf("%s", b.String())
+}
+
+// piece is something that could be left out.
+type piece struct {
+	name string
+	size int
+}
+
+// largest lists parts, and the files in cloud-configs, largest first.
+func largest(parts []Part) []piece {
+	var all []piece
+	for _, p := range parts {
+		if p.Type != CloudConfigType {
+			all = append(all, piece{"part " + p.Name, len(p.Data)})
+			continue
+		}
+		files, _ := filesOf(p.Data)
+		rest := len(p.Data)
+		for _, f := range files {
+			all = append(all, piece{"file " + f.Path, f.written})
+			rest -= f.written
+		}
+		all = append(all, piece{"part " + p.Name + " without its files", rest})
+	}
+	slices.SortStableFunc(all, func(a, b piece) int { return cmp.Compare(b.size, a.size) })
+	return all[:min(len(all), 8)]
+}

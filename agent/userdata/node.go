@@ -1,0 +1,194 @@
+package userdata
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs"
+)
+
+// EtcDir is where all that an operator writes for kollet is, on a node.
+const EtcDir = "/etc/kollet"
+
+// SecretsDir is where secrets are, by custom.
+const SecretsDir = EtcDir + "/secrets"
+
+// Node says what a node is given for kollet.
+type Node struct {
+	NodeFile  string            // its path here
+	Tree      string            // all below this directory goes to EtcDir; "": nothing
+	Overrides string            // this directory goes to agent.OverridesDir; "": nothing
+	Secrets   map[string]string // name: the file here that holds the value
+	Files     []File
+	OnNode    []string // files, or directories of files, that the node has already
+	Install   Install
+	Bootstrap []string // arguments of kollet bootstrap
+}
+
+// part makes kollet's own cloud-config.
+func (n Node) part(problems *nodefile.Problems) Part {
+	problems.Add(n.Install.check())
+	files := n.files(problems)
+	c := Config{Output: map[string]string{"all": logAll}, RunCommand: [][]string{{"sh", FirstBoot}}}
+	for _, at := range slices.Sorted(maps.Keys(files)) {
+		c.WriteFiles = append(c.WriteFiles, files[at].Entry())
+	}
+	script := File{Path: FirstBoot, Owner: "root:root", Perm: 0o700, Data: n.Install.script(n.Bootstrap)}
+	c.WriteFiles = append(c.WriteFiles, script.Entry())
+	return c.Part("kollet.yaml")
+}
+
+// files gathers what is written on the node, by path: what is given by name goes
+// before what a directory holds.
+func (n Node) files(problems *nodefile.Problems) map[string]File {
+	files := map[string]File{}
+	collect(files, n.Tree, EtcDir, problems)
+	collect(files, n.Overrides, agent.OverridesDir, problems)
+	data, err := os.ReadFile(n.NodeFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		problems.Addf(nodefile.Place{File: n.NodeFile}, "", "there is no node file; write one (see `kollet help node-file`), or name another with --node-file")
+		return files
+	}
+	if err != nil {
+		problems.Add(fmt.Errorf("read the node file: %w", err))
+		return files
+	}
+	files[agent.DefaultNodeFile] = File{Path: agent.DefaultNodeFile, Owner: "root:root", Perm: 0o600, Data: data}
+	node, err := nodefile.Parse(n.NodeFile, data, configs.Profile, nodefile.Change{})
+	problems.Add(split(err)...)
+	n.named(files, node, problems)
+	if node != nil && err == nil {
+		n.missing(files, node, problems)
+	}
+	return files
+}
+
+// named adds the files that were given one by one.
+func (n Node) named(files map[string]File, node *nodefile.Node, problems *nodefile.Problems) {
+	given := map[string]bool{}
+	add := func(f File) {
+		if given[f.Path] {
+			problems.Add(fmt.Errorf("%s is given twice; drop one", f.Path))
+		}
+		given[f.Path] = true
+		files[f.Path] = f
+	}
+	for _, f := range n.Files {
+		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path {
+			problems.Add(fmt.Errorf("--file %s: expected the absolute path of a file on the node", f.Path))
+		}
+		add(f)
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Secrets)) {
+		data, err := os.ReadFile(n.Secrets[name])
+		if err != nil {
+			problems.Add(fmt.Errorf("--secret %s: %w", name, err))
+		}
+		if node == nil { // the node file is wrong, which is said already
+			continue
+		}
+		secret, ok := node.Secrets[name]
+		if !ok || secret.File == "" {
+			problems.Add(fmt.Errorf("--secret %s: the node file has no secret of this name with a file; add `%s: {file: %s/%s}` to its secrets", name, name, SecretsDir, name))
+			continue
+		}
+		add(File{Path: path.Clean(secret.File), Owner: "root:root", Perm: 0o400, Data: data})
+	}
+}
+
+// missing finds files that the node file names and that the node would not have.
+func (n Node) missing(files map[string]File, node *nodefile.Node, problems *nodefile.Problems) {
+	need := func(at nodefile.Place, key, file, remedy string) {
+		if _, sent := files[path.Clean(file)]; sent || n.there(file) {
+			return
+		}
+		problems.Addf(at, key, "%s is not among the files that go to the node; %s, or say --on-node %s if the image has it", file, remedy, file)
+	}
+	for name, secret := range node.Secrets {
+		if key := "secrets." + name + ".file"; secret.File != "" {
+			need(node.Place(key), key, secret.File, "give its value with --secret "+name+"=FILE")
+		}
+	}
+	for _, service := range node.Services {
+		for _, f := range service.Config {
+			if f.Source != "" {
+				need(f.Place, f.Key+".source", f.Source, "give it with --file "+f.Source+"=FILE")
+			}
+			if f.Template != "" && !slices.Contains(configs.Templates(), f.Template) {
+				file := agent.TemplatesDir + "/" + f.Template
+				need(f.Place, f.Key+".template", file, "give it with --file "+file+"=FILE")
+			}
+		}
+	}
+}
+
+// there tells whether the image has a file.
+func (n Node) there(file string) bool {
+	return slices.ContainsFunc(n.OnNode, func(p string) bool {
+		p = path.Clean(p)
+		return path.Clean(file) == p || strings.HasPrefix(path.Clean(file), strings.TrimSuffix(p, "/")+"/")
+	})
+}
+
+// split takes a list of problems apart.
+func split(err error) []error {
+	if all, ok := err.(interface{ WrappedErrors() []error }); ok {
+		return all.WrappedErrors()
+	}
+	return []error{err}
+}
+
+// collect adds all files below a directory here, as files below to on the node.
+// What editors leave, and what is hidden, stays here.
+func collect(files map[string]File, dir, to string, problems *nodefile.Problems) {
+	if dir == "" {
+		return
+	}
+	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); at != dir && (strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~")) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.IsDir() {
+			return nil
+		}
+		info, err := os.Stat(at) // also through a link
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is neither a file nor a directory; take it away", at)
+		}
+		data, err := os.ReadFile(at)
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(dir, at)
+		if err != nil {
+			return err
+		}
+		f := File{Path: path.Join(to, filepath.ToSlash(below)), Owner: "root:root", Perm: 0o600, Data: data}
+		if strings.HasPrefix(f.Path, SecretsDir+"/") {
+			f.Perm = 0o400
+		}
+		files[f.Path] = f
+		return nil
+	})
+	if err != nil {
+		problems.Add(fmt.Errorf("gather what goes to %s: %w", to, err))
+	}
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/durable"
+	"github.com/kollet/kollet/agent/userdata"
+	"github.com/kollet/kollet/cmd/kollet/view"
+)
+
+const userdataLong = `Userdata makes what a server is given as user-data, so that cloud-init writes the
+node file and what belongs to it, installs kollet if the image lacks it, and runs
+kollet bootstrap at the end of the first boot.
+
+The node file is checked as kollet upgrade checks it, and so is that every file
+which it names goes to the node too; what only the node can tell, such as mounts,
+is not. With --root DIR all of DIR/etc/kollet goes to the node: put there what
+should be in /etc/kollet, the overrides below config and the secrets below
+secrets. Names that begin with a dot or end in ~ stay behind.
+
+Without parts of your own the result is a plain cloud-config, else a MIME
+multipart message. Your parts come before kollet's, and cloud-init runs your
+scripts, in the order in which you give them, before it starts kollet. The
+lists of your cloud-configs, such as runcmd, are kept beside kollet's.
+
+The same input gives the same bytes. The result goes to standard output, or into
+a file that only you can read; it holds the secrets.`
+
+func (a *app) userdata() *cobra.Command {
+	cmd := a.userdataBuild("userdata")
+	cmd.Short = "Make cloud-init user-data that brings a node up"
+	build := a.userdataBuild("build")
+	build.Short = "The same as kollet userdata"
+	cmd.AddCommand(build, a.userdataInspect())
+	return cmd
+}
+
+func (a *app) userdataBuild(name string) *cobra.Command {
+	var from recipe
+	var to target
+	cmd := &cobra.Command{
+		Use:  name,
+		Long: userdataLong + exits(map[int]string{exitDone: "done", exitFailed: "failed; nothing was written"}, exitDone, exitFailed, exitInput),
+		Example: `  kollet userdata --root cmp1 --to cmp1.user-data
+  kollet userdata --node-file node.yaml --secret rabbit_password=rabbit.txt \
+      --install https://example.com/kollet --sha256 "$SUM" --part tune.sh --gzip --to user-data
+  openstack server create --user-data user-data …`,
+		Args: cobra.NoArgs,
+		RunE: a.offline(func(_ context.Context, node *agent.Agent, _ []string) (view.View, error) {
+			r, err := from.recipe(a, node)
+			if err != nil {
+				return nil, agent.BadInput{Err: err}
+			}
+			m, err := userdata.Build(r)
+			if err != nil {
+				return nil, agent.BadInput{Err: err}
+			}
+			if to.path == "" || to.path == "-" {
+				return view.UserData{Report: m.Report(), Data: m.Data}, nil
+			}
+			if err := to.write(m.Data); err != nil {
+				return nil, err
+			}
+			return view.UserData{Report: m.Report(), Path: to.path}, nil
+		}),
+	}
+	from.add(cmd)
+	to.add(cmd, "`FILE` to write; default: standard output")
+	return cmd
+}
+
+// recipe is the flags that say what goes into user-data.
+type recipe struct {
+	overrides             string
+	secrets, files, parts []string
+	stored, onNode, args  []string
+	install               userdata.Install
+	format                choice
+	gzip                  bool
+	limit                 int
+}
+
+func (r *recipe) add(cmd *cobra.Command) {
+	r.format.value, r.format.of = "auto", []string{"auto", "cloud-config", "multipart"}
+	f := cmd.Flags()
+	f.StringVar(&r.overrides, "overrides", "", "`DIR` of configuration fragments for /etc/kollet/config")
+	f.StringArrayVar(&r.secrets, "secret", nil, "`NAME=FILE`: the file here that holds a secret of the node file; may be repeated")
+	f.StringArrayVar(&r.files, "file", nil, "`PATH=FILE[,owner=USER:GROUP][,perm=0600]`: a file for the node; may be repeated")
+	f.StringArrayVar(&r.onNode, "on-node", nil, "`PATH` of a file or directory that the image has already; may be repeated")
+	f.StringVar(&r.install.From, "install", "", "`URL` of kollet or of its .deb, or name of its Debian package, for an image without it")
+	f.StringVar(&r.install.SHA256, "sha256", "", "`DIGEST` of what --install gives the URL of")
+	f.StringArrayVar(&r.args, "bootstrap-arg", nil, "`ARG` for kollet bootstrap on the node; may be repeated")
+	f.StringArrayVar(&r.parts, "part", nil, "`[TYPE=]FILE`: a part of your own; its first line tells its type if you do not; may be repeated")
+	f.StringArrayVar(&r.stored, "store", nil, "`FILE` to keep as a part below "+userdata.StoredDir+" on the node; may be repeated")
+	f.Var(&r.format, "format", "form of the result")
+	f.BoolVar(&r.gzip, "gzip", false, "compress it; cloud-init unpacks it")
+	f.IntVar(&r.limit, "limit", userdata.NovaLimit, "`BYTES` that it may have in base64; 0: no limit")
+	complete(cmd, "format", r.format.of)
+}
+
+func (r *recipe) recipe(a *app, node *agent.Agent) (userdata.Recipe, error) {
+	n := userdata.Node{
+		NodeFile: filepath.Join(node.Root, node.NodeFile), Overrides: r.overrides, OnNode: r.onNode,
+		Secrets: map[string]string{}, Install: r.install, Bootstrap: r.args,
+	}
+	if a.flags.root != "" { // as it was given: errors name it
+		n.NodeFile = filepath.Join(a.flags.root, node.NodeFile)
+		n.Tree = filepath.Join(a.flags.root, userdata.EtcDir)
+	}
+	out := userdata.Recipe{Format: userdata.Format(r.format.value), Gzip: r.gzip, Limit: r.limit}
+	var all []error
+	for _, s := range r.secrets {
+		name, file, err := pair("secret", s, "NAME=FILE")
+		if _, twice := n.Secrets[name]; twice && err == nil {
+			err = fmt.Errorf("--secret %s is given twice", name)
+		}
+		n.Secrets[name] = file
+		all = append(all, err)
+	}
+	for _, s := range r.files {
+		f, err := fileFlag(s)
+		n.Files, all = append(n.Files, f), append(all, err)
+	}
+	for _, s := range r.parts {
+		p, err := partFlag(s)
+		out.Parts, all = append(out.Parts, p), append(all, err)
+	}
+	for _, s := range r.stored {
+		data, err := os.ReadFile(s)
+		if err != nil {
+			err = fmt.Errorf("--store: %w", err)
+		}
+		out.Stored, all = append(out.Stored, userdata.Part{Name: filepath.Base(s), Data: data}), append(all, err)
+	}
+	out.Node = n
+	return out, errors.Join(all...)
+}
+
+// pair takes A=B apart.
+func pair(flag, value, form string) (left, right string, err error) {
+	left, right, _ = strings.Cut(value, "=")
+	if left == "" || right == "" {
+		err = fmt.Errorf("--%s: expected %s, got %q", flag, form, value)
+	}
+	return left, right, err
+}
+
+// fileFlag reads PATH=FILE[,owner=USER:GROUP][,perm=0600].
+func fileFlag(value string) (f userdata.File, err error) {
+	words := strings.Split(value, ",")
+	var source string
+	if f.Path, source, err = pair("file", words[0], "PATH=FILE[,owner=USER:GROUP][,perm=0600]"); err != nil {
+		return f, err
+	}
+	f.Owner, f.Perm = "root:root", 0o600
+	for _, w := range words[1:] {
+		key, v, _ := strings.Cut(w, "=")
+		switch key {
+		case "owner":
+			f.Owner, err = userdata.Owner(v)
+		case "perm":
+			f.Perm, err = userdata.Perm(v)
+		default:
+			err = fmt.Errorf("expected owner=… or perm=…, got %q", w)
+		}
+		if err != nil {
+			return f, fmt.Errorf("--file %s: %w", f.Path, err)
+		}
+	}
+	if f.Data, err = os.ReadFile(source); err != nil {
+		err = fmt.Errorf("--file %s: %w", f.Path, err)
+	}
+	return f, err
+}
+
+// partFlag reads [TYPE=]FILE. What stands before an equals sign is a type,
+// unless there is a file of the whole name.
+func partFlag(value string) (p userdata.Part, err error) {
+	kind, file, typed := strings.Cut(value, "=")
+	if _, err := os.Stat(value); err == nil || !typed {
+		typed, file = false, value
+	}
+	p.Name = file
+	if typed {
+		near := ""
+		if p.Type, near = userdata.ParseType(kind); p.Type == "" {
+			err := fmt.Errorf("--part %s: there is no type %q; expected one of %s", value, kind, strings.Join(userdata.Types(), ", "))
+			if near != "" {
+				err = fmt.Errorf("--part %s: there is no type %q; did you mean %s?", value, kind, near)
+			}
+			return p, err
+		}
+	}
+	if p.Data, err = os.ReadFile(file); err != nil {
+		return p, fmt.Errorf("--part: %w", err)
+	}
+	if !typed {
+		if p.Type = userdata.TypeOf(p.Data); p.Type == "" {
+			return p, fmt.Errorf("--part %s: its first line does not tell what it is; write TYPE=%s, with one of %s", file, file, strings.Join(userdata.Types(), ", "))
+		}
+	}
+	return p, nil
+}
+
+// target is where a command writes what it makes.
+type target struct {
+	path  string
+	force bool
+}
+
+func (t *target) add(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&t.path, "to", "", usage)
+	cmd.Flags().BoolVar(&t.force, "force", false, "replace what is there")
+}
+
+// free finds out, before anything is made, that the result may be written.
+func (t *target) free() error {
+	if _, err := os.Lstat(t.path); err == nil && !t.force {
+		return agent.BadInput{Err: fmt.Errorf("%s: it exists; use --force to replace it, or write to another", t.path)}
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return agent.BadInput{Err: err}
+	}
+	return nil
+}
+
+func (t *target) write(data []byte) error {
+	if err := t.free(); err != nil {
+		return err
+	}
+	return durable.WriteFile(t.path, data, 0o600)
+}
+
+func (a *app) userdataInspect() *cobra.Command {
+	return &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Show what is in user-data",
+		Long: `Inspect reads user-data back, plain, as a message, compressed or in base64, and
+shows its parts, the files that it writes and how much of Nova's limit it takes.
+The contents of files are not shown. FILE may be - for standard input.` +
+			exits(map[int]string{exitDone: "done", exitInput: "it cannot be read, or cloud-init would not take all of it"}, exitDone, exitInput),
+		Example: `  kollet userdata inspect user-data
+  openstack server show cmp1 -f value -c OS-EXT-SRV-ATTR:user_data | kollet userdata inspect -`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.offline(func(_ context.Context, _ *agent.Agent, args []string) (view.View, error) {
+			data, err := a.readInput(args[0])
+			if err != nil {
+				return nil, agent.BadInput{Err: err}
+			}
+			m, was64, err := userdata.Read(args[0], data)
+			if err != nil {
+				return nil, agent.BadInput{Err: err}
+			}
+			report := m.Report()
+			report.Base64 = was64
+			if err := m.Problems(args[0]); err != nil {
+				return view.UserData{Report: report}, agent.BadInput{Err: err}
+			}
+			return view.UserData{Report: report}, nil
+		}),
+	}
+}
+
+func (a *app) readInput(path string) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(a.in)
+	}
+	return os.ReadFile(path)
+}
