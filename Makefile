@@ -34,7 +34,7 @@ parts = go list ./... | grep -v /test/e2e
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down test unit e2e build deps vet lint guest images fuzz bench man clean
+.PHONY: help up down test unit e2e build deps vet lint guest images node-image fuzz bench man clean
 
 help: ## show this
 	@echo "targets:"
@@ -93,6 +93,11 @@ build/guest/.done: test/guest/build.sh test/guest/init
 
 images: ## the node's images, in build/registry
 	@test/make/images.sh "$(IMAGES)" "$(VERSIONS)"
+
+node-image: ## a Debian that is a node: disk, kernel, ramdisk and root file system, in build/node
+	@test/make/deps.sh fdisk mtools e2fsprogs
+	@$(MAKE) --no-print-directory deps build
+	@containers/node-image/build.sh build/node
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)

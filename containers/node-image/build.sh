@@ -1,0 +1,236 @@
+#!/bin/sh
+# Builds the image of a node: a Debian 12 that has cloud-init, an engine and
+# kollet. See docs/node-image.md and --help.
+set -eu
+
+usage() {
+	cat <<'USAGE'
+usage: build.sh [OPTION...] DIRECTORY
+
+Builds a Debian 12 node with systemd, cloud-init, Docker, containerd and kollet,
+in two shapes, into DIRECTORY:
+
+  disk.qcow2            a whole disk; boots with BIOS and with UEFI
+  vmlinuz, initrd,      kernel, ramdisk and root file system, for those who boot
+  root.qcow2            a node by its kernel, such as Ironic
+
+  --kollet FILE     the program to install (default bin/kollet of the checkout)
+  --kernel PACKAGE  Debian's kernel: linux-image-cloud-amd64 is for virtual
+                    machines (default), linux-image-amd64 for all others
+  --size SIZE       size of the root file system (default 3G); at first boot
+                    it grows to its disk
+  --refresh         make Debian anew, with today's packages
+  --help            this text
+
+Needs root, and the packages mmdebstrap, fdisk, mtools and qemu-utils; nothing is
+mounted. What does not change is kept in DIRECTORY: a second run takes a few
+seconds, or none if there is nothing to do.
+
+Debian comes from the mirror that this machine's apt uses for it, else from
+deb.debian.org, which is also what the node will use.
+USAGE
+}
+
+die() {
+	echo "node-image: $*" >&2
+	exit 1
+}
+
+say() {
+	echo "node-image: $*"
+}
+
+suite=bookworm
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+kollet=$here/../../bin/kollet
+kernel=linux-image-cloud-amd64
+size=3G
+refresh=
+out=
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--kollet | --kernel | --size)
+		[ $# -ge 2 ] || die "$1 needs a value; see --help"
+		case $1 in
+		--kollet) kollet=$2 ;;
+		--kernel) kernel=$2 ;;
+		--size) size=$2 ;;
+		esac
+		shift
+		;;
+	--refresh) refresh=yes ;;
+	--help | -h)
+		usage
+		exit
+		;;
+	-*) die "no such option: $1; see --help" ;;
+	*)
+		[ -z "$out" ] || die "one directory is enough; see --help"
+		out=$1
+		;;
+	esac
+	shift
+done
+[ -n "$out" ] || die "which directory is the image to go to? See --help"
+[ "$(id -u)" = 0 ] || die "files of a root file system can be made by root only; run it with sudo"
+[ -x "$kollet" ] || die "there is no program $kollet: run make build, or give --kollet"
+PATH=$PATH:/usr/sbin:/sbin
+for program in mmdebstrap mke2fs debugfs sfdisk mformat mcopy qemu-img; do
+	command -v $program >/dev/null || die "$program is not installed: apt-get install mmdebstrap e2fsprogs fdisk mtools qemu-utils"
+done
+
+# What is in the node, and why.
+packages="
+systemd systemd-sysv systemd-resolved systemd-timesyncd udev dbus
+cloud-init cloud-guest-utils fdisk
+docker.io containerd apparmor
+iproute2 iptables kmod procps
+systemd-container
+openssh-server sudo
+ca-certificates curl
+grub-pc-bin grub-efi-amd64-bin grub2-common
+$kernel
+"
+# systemd to dbus        a node; it gets its addresses from systemd-networkd
+# cloud-init to fdisk    its first boot; fdisk helps growpart
+# docker.io to apparmor  both engines; Docker loads a profile where the kernel has AppArmor
+# iproute2 to procps     the network of nodes, and what operators look with
+# systemd-container      machined: libvirt puts guests into its machine.slice
+# openssh-server sudo    operators
+# ca-certificates curl   kollet and images over HTTPS; signals to Heat
+# grub-*                 whole disks; Ironic installs it where it deploys a root file system
+
+# sources: prints where this machine gets Debian from, as lines for sources.list.
+sources() {
+	# shellcheck disable=SC2016 # apt-get's own words
+	found=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
+		'Created-By: Packages' 'Origin: Debian' 'Component: main' 2>/dev/null |
+		awk -v suite="$suite" '
+			$2 == suite || $2 == suite "-updates" || $2 == suite "-security" {
+				print "deb " $1, $2, $3
+			}' | sort -u) || found=
+	case $found in
+	*" $suite main"*) echo "$found" ;;
+	*) cat "$here/rootfs/etc/apt/sources.list" ;;
+	esac
+}
+
+# debian FILE: makes the root file system as a tar archive. It holds nothing of
+# this machine: neither its mirror nor its name servers.
+debian() {
+	# shellcheck disable=SC2016,SC2086 # $1 is the new root, for the shell of each hook
+	if ! sources | mmdebstrap --quiet --variant=minbase --format=tar \
+		--dpkgopt="$here/rootfs/etc/dpkg/dpkg.cfg.d/trim" \
+		--include="$(echo $packages | tr ' ' ,)" \
+		--customize-hook='rm -rf "$1"/etc/apt/sources.list.d/* "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap' \
+		--customize-hook="tar -C '$here/rootfs' --owner=0 --group=0 --mode=u+rwX,go+rX,go-w -cf - . | tar -C \"\$1\" -xf -" \
+		--customize-hook="chroot \"\$1\" sh -eu <'$here/configure'" \
+		"$suite" "$1.part" -; then
+		rm -f "$1.part"
+		die "no Debian could be made: is the mirror above reachable?"
+	fi
+	mv "$1.part" "$1"
+}
+
+# file_system FILE DIRECTORY: a file system that holds what is in the directory.
+# GRUB 2.06 reads no file system with the two features.
+file_system() {
+	rm -f "$1"
+	truncate -s "$size" "$1"
+	mke2fs -q -t ext4 -L node -m 1 -O ^metadata_csum_seed,^orphan_file -d "$2" "$1" ||
+		die "the root file system is too small: give a larger --size than $size"
+}
+
+# put IMAGE SECTOR: writes what it reads into an image.
+put() {
+	dd of="$1" bs=1M iflag=fullblock oflag=seek_bytes seek=$(($2 * 512)) conv=notrunc,sparse status=none
+}
+
+# disk FILE ROOT LOADER: a disk with three partitions: GRUB's second part for
+# BIOS, the EFI system partition, and the root file system, which comes last so
+# that it can grow. LOADER is the directory of what configure made.
+disk() {
+	bios=2048 esp=4096 root=36864 # in sectors of 512 bytes
+	sectors=$(($(stat -c %s "$2") / 512))
+	rm -f "$1"
+	truncate -s $(((root + sectors + 2048) * 512)) "$1"
+	sfdisk --quiet "$1" <<-TABLE
+		label: gpt
+		start=$bios, size=$((esp - bios)), type=21686148-6449-6E6F-744E-656564454649, name=bios
+		start=$esp, size=$((root - esp)), type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, name=esp
+		start=$root, size=$sectors, type=0FC63DAF-8483-4772-8E79-3D69D8477DE4, name=root
+	TABLE
+	put "$1" $root <"$2"
+	# As grub-bios-setup does it: the first sector knows where the second part is,
+	# whose first sector knows where the rest of it is (grub-core/boot/i386/pc,
+	# boot.S and diskboot.S: kernel_sector, blocklist_default_start).
+	head -c 440 "$3/mbr.img" | put "$1" 0
+	put "$1" $bios <"$3/bios.img"
+	lba $bios | dd of="$1" bs=1 seek=$((0x5c)) conv=notrunc status=none
+	lba $((bios + 1)) | dd of="$1" bs=1 seek=$((bios * 512 + 0x1f4)) conv=notrunc status=none
+	mformat -i "$1@@$((esp * 512))" -T $((root - esp)) -h 64 -s 32 -v ESP ::
+	mmd -i "$1@@$((esp * 512))" ::EFI ::EFI/BOOT
+	mcopy -i "$1@@$((esp * 512))" "$3/uefi.img" ::EFI/BOOT/BOOTX64.EFI
+}
+
+# lba SECTOR: its number in eight bytes, the least significant first.
+lba() {
+	n=$1
+	for _ in 1 2 3 4 5 6 7 8; do
+		# shellcheck disable=SC2059
+		printf "\\$(printf %03o $((n & 255)))"
+		n=$((n >> 8))
+	done
+}
+
+# compressed FROM TO
+compressed() {
+	qemu-img convert -q -c -m 2 -O qcow2 -o compression_type=zstd "$1" "$2.part"
+	mv "$2.part" "$2"
+}
+
+# assemble puts kollet into Debian and makes the images.
+assemble() {
+	work=$(mktemp -d -p "$out")
+	trap 'rm -rf "$work"' EXIT
+	mkdir "$work/root"
+	tar -C "$work/root" --numeric-owner --xattrs --xattrs-include='*' -xf "$out/debian.tar"
+	install -m 755 "$kollet" "$work/root/usr/local/bin/kollet"
+	mkdir "$work/loader"
+	mv "$work"/root/boot/*.img "$work/loader" # of initrd.img-VERSION there is no other
+	cp "$work"/root/boot/vmlinuz-* "$out/vmlinuz"
+	cp "$work"/root/boot/initrd.img-* "$out/initrd"
+	file_system "$work/root.raw" "$work/root"
+	disk "$work/disk.raw" "$work/root.raw" "$work/loader"
+	compressed "$work/root.raw" "$out/root.qcow2"
+	compressed "$work/disk.raw" "$out/disk.qcow2"
+}
+
+mkdir -p "$out"
+out=$(CDPATH='' cd -- "$out" && pwd)
+exec 9>"$out/lock" # two builds would write the same files
+flock 9
+
+made=$({
+	echo "$kernel"
+	cd "$here" && find build.sh configure rootfs -type f | LC_ALL=C sort | xargs sha256sum
+} | sha256sum | cut -d ' ' -f 1)
+if [ -n "$refresh" ] || [ ! -e "$out/debian.tar" ] || [ "$(cat "$out/debian.stamp" 2>/dev/null)" != "$made" ]; then
+	say "making Debian $suite with $kernel (one to two minutes)"
+	rm -f "$out/stamp"
+	debian "$out/debian.tar"
+	echo "$made" >"$out/debian.stamp"
+fi
+inputs="$made $size $(sha256sum <"$kollet" | cut -d ' ' -f 1)"
+if [ "$(cat "$out/stamp" 2>/dev/null)" = "$inputs" ] && [ -e "$out/disk.qcow2" ] && [ -e "$out/root.qcow2" ]; then
+	say "the images in $out are up to date"
+	exit 0
+fi
+say "making the images"
+rm -f "$out/stamp"
+assemble
+echo "$inputs" >"$out/stamp"
+for name in disk.qcow2 root.qcow2 vmlinuz initrd; do
+	say "$name: $(($(stat -c %s "$out/$name") / 1000000)) MB"
+done
