@@ -79,8 +79,8 @@ func (a *Agent) Plan(ctx context.Context, opts Options) (Plan, error) {
 // there.
 func (a *Agent) plan(ctx context.Context, t *target, current generation.Generation) (Plan, error) {
 	p := Plan{From: current.Number, Reason: t.reason, Changes: []Change{}}
-	if current.Number > 0 && current.Engine != t.engine {
-		return p, BadInput{fmt.Errorf("engine: this node runs on %s, the node file says %s; set engine: %s: moving a node to another engine is not supported", current.Engine, t.engine, current.Engine)}
+	if err := sameEngine(t, current); err != nil {
+		return p, err
 	}
 	err := a.images(ctx, t, current)
 	if err != nil {
@@ -110,6 +110,14 @@ func (a *Agent) plan(ctx context.Context, t *target, current generation.Generati
 		}
 	}
 	return p, nil
+}
+
+// sameEngine refuses another engine than the one that has the node's containers.
+func sameEngine(t *target, current generation.Generation) error {
+	if current.Number == 0 || current.Engine == t.engine {
+		return nil
+	}
+	return BadInput{fmt.Errorf("engine: this node runs on %s, the node file says %s; set engine: %s: moving a node to another engine is not supported", current.Engine, t.engine, current.Engine)}
 }
 
 // compare tells how one service differs from the generation that runs. Its

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -58,42 +57,7 @@ func (t *transaction) freeNames(ctx context.Context) error {
 // pullImages makes every image present, then decides what the next generation
 // is: which image each tag means was not known before.
 func (t *transaction) pullImages(ctx context.Context) error {
-	services := map[string][]string{} // by reference
-	for name, ref := range t.target.wanted {
-		services[ref] = append(services[ref], name)
-	}
-	var mu sync.Mutex
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
-	for ref, names := range services {
-		g.Go(func() error {
-			if t.target.pull == "never" {
-				return fmt.Errorf("pull %s: %s is not on this machine, and images.pull is never; load it first", names[0], ref)
-			}
-			image, err := t.Engine.Pull(gctx, ref, func(p containers.Progress) {
-				mu.Lock()
-				defer mu.Unlock()
-				t.report(Event{Kind: Pulling, Service: names[0], Done: p.Done, Total: p.Total, Text: p.Status})
-			})
-			if err != nil {
-				return fmt.Errorf("pull %s: %w", names[0], err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for i := range t.target.services {
-				s := &t.target.services[i]
-				if !slices.Contains(names, s.Name) {
-					continue
-				}
-				if t.target.recalled && image.ID != s.Image.ID {
-					return fmt.Errorf("pull %s: the image of that generation is gone: %s is another one by now", s.Name, ref)
-				}
-				bind(s, image)
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
+	if err := t.fetch(ctx, t.target); err != nil {
 		return err
 	}
 	t.decide()

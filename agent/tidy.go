@@ -38,6 +38,9 @@ func (t *transaction) tidy(ctx context.Context) error {
 	if err := t.store().SetCurrent(t.to.Number); err != nil {
 		return err
 	}
+	if err := t.useAhead(t.to); err != nil {
+		return err
+	}
 	_, err = t.collect(ctx, t.to)
 	return err
 }
@@ -170,7 +173,11 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 	}
 	kept = slices.DeleteFunc(kept, func(n int) bool { return n > current.Number })
 	earlier := max(0, len(kept)-1-a.keep())
-	candidates, stays := map[string]bool{}, map[string]bool{}
+	ahead, err := a.store().Ahead()
+	if err != nil {
+		return err
+	}
+	candidates, stays := setOf(ahead.Left), setOf(ahead.Images)
 	var dropped []int
 	for i, number := range kept {
 		g, err := a.store().Load(number)
@@ -191,6 +198,9 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 		}
 	}
 	a.collectImages(ctx, candidates, stays, gone)
+	if err := a.store().SetAhead(generation.Ahead{Images: ahead.Images}); err != nil {
+		return err
+	}
 	for _, number := range dropped { // after its images: their names stand in it
 		if err := a.store().Remove(number); err != nil {
 			return err
@@ -198,6 +208,14 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 		gone.Generations = append(gone.Generations, number)
 	}
 	return nil
+}
+
+func setOf(ids []string) map[string]bool {
+	set := map[string]bool{}
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
 }
 
 func (a *Agent) collectImages(ctx context.Context, candidates, stays map[string]bool, gone *Garbage) {

@@ -28,7 +28,7 @@ notice. It is no daemon: between commands nothing of it runs.` + exits(nil, exit
 	a.flags.add(root.PersistentFlags())
 	complete(root, "output", formats)
 	root.AddCommand(
-		a.bootstrap(), a.plan(), a.upgrade(), a.rollback(), a.recover(),
+		a.bootstrap(), a.plan(), a.pull(), a.upgrade(), a.rollback(), a.recover(),
 		a.status(), a.verify(), a.history(), a.guests(), a.doctor(),
 		a.render(), a.userdata(), a.gc(), a.logs(), a.exec(), a.version(),
 		a.nodeFileTopic(), a.exitCodesTopic(),

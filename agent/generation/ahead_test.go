@@ -1,0 +1,45 @@
+package generation
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestAhead(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	var a Ahead
+	for _, step := range []struct {
+		name         string
+		do           func()
+		images, left []string
+	}{
+		{"nothing yet", func() {}, nil, nil},
+		{"a pull", func() { a = a.Next([]string{"b", "a", "b"}) }, []string{"a", "b"}, nil},
+		{"the same again", func() { a = a.Next([]string{"a", "b"}) }, []string{"a", "b"}, nil},
+		{"another pull", func() { a = a.Next([]string{"b", "c"}) }, []string{"b", "c"}, []string{"a"}},
+		{"what was left is wanted again", func() { a = a.Next([]string{"a"}) }, []string{"a"}, []string{"b", "c"}},
+		{"an upgrade uses it", func() { a = a.Used(Generation{Services: []Service{{Image: Image{ID: "a"}}}}) }, nil, []string{"b", "c"}},
+		{"all are gone", func() { a = Ahead{} }, nil, nil},
+	} {
+		step.do()
+		if err := s.SetAhead(a); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		got, err := s.Ahead()
+		if err != nil || !slices.Equal(got.Images, step.images) || !slices.Equal(got.Left, step.left) {
+			t.Errorf("%s: %+v, %v", step.name, got, err)
+		}
+		a = got
+	}
+	if _, err := os.Stat(s.ahead()); !os.IsNotExist(err) {
+		t.Errorf("an empty record stays: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, "ahead.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Ahead(); err == nil {
+		t.Error("a damaged record is taken for none")
+	}
+}

@@ -1,0 +1,140 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/containers"
+)
+
+// hub is an engine with a registry: what is pulled is there from then on.
+type hub struct {
+	containers.Engine
+	mu     sync.Mutex
+	here   map[string]string // reference: id
+	beyond map[string]string // likewise, in the registry
+}
+
+func (h *hub) Image(_ context.Context, ref string) (containers.Image, error) {
+	for name, id := range h.here {
+		if ref == name || ref == id {
+			return containers.Image{ID: id}, nil
+		}
+	}
+	return containers.Image{}, fmt.Errorf("image %s: %w", ref, containers.ErrNotFound)
+}
+
+func (h *hub) Pull(_ context.Context, ref string, _ func(containers.Progress)) (containers.Image, error) {
+	id, ok := h.beyond[ref]
+	if !ok {
+		return containers.Image{}, fmt.Errorf("no such image")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.here[ref] = id
+	return containers.Image{ID: id}, nil
+}
+
+func (h *hub) Info(context.Context) (containers.Info, error) {
+	return containers.Info{Name: "docker", Root: "/"}, nil
+}
+
+// pulling makes a node that runs web:1 and shares its node file's images.
+func pulling(t *testing.T, node string) (*Agent, *hub) {
+	t.Helper()
+	h := &hub{here: map[string]string{"web:1": "one"}, beyond: map[string]string{"web:1": "one", "web:2": "two", "db:1": "base"}}
+	a := &Agent{Root: t.TempDir(), Engine: h, Host: "n", Command: "pull", Now: time.Now}
+	if err := os.MkdirAll(filepath.Dir(a.nodeFile()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(a.nodeFile(), []byte("profile: none\n"+node), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runs := generation.Generation{Number: 1, Engine: "docker", Services: []generation.Service{
+		{Name: "web", Ref: "web:1", Image: generation.Image{ID: "one"}, Origin: 1},
+	}}
+	if err := a.store().Write(runs, nil, func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.store().SetCurrent(1); err != nil {
+		t.Fatal(err)
+	}
+	return a, h
+}
+
+func TestPull(t *testing.T) {
+	for name, c := range map[string]struct {
+		node, want, ahead, fails string
+	}{
+		"nothing new":        {"services: {web: {image: web:1}}", "web:1 one [web] false", "", ""},
+		"a new tag":          {"services: {web: {image: web:2}}", "web:2 two [web] true", "two", ""},
+		"one image, shared":  {"services: {aa: {image: web:2}, bb: {image: web:2}}", "web:2 two [aa bb] true", "two", ""},
+		"two images":         {"services: {aa: {image: web:2}, bb: {image: db:1}}", "web:2 two [aa] true, db:1 base [bb] true", "base two", ""},
+		"one that is absent": {"services: {aa: {image: web:2}, bb: {image: lost:1}}", "", "", "pull bb: no such image"},
+		"one by one":         {"services: {web: {image: web:1}, bb: {image: lost:1}}", "web:1 one [web] false", "", "pull bb: no such image"},
+		"asked for":          {"images: {pull: always}\nservices: {web: {image: web:1}}", "web:1 one [web] false", "", ""},
+		"never":              {"images: {pull: never}\nservices: {web: {image: web:2}}", "", "", "images.pull is never"},
+		"another engine":     {"engine: containerd\nservices: {web: {image: web:2}}", "", "", "this node runs on docker"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := pulling(t, c.node+"\n")
+			got, err := a.Pull(t.Context(), Options{})
+			if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+				t.Fatalf("error %v, want %q", err, c.fails)
+			}
+			var parts []string
+			for _, i := range got.Images {
+				parts = append(parts, fmt.Sprint(i.Ref, " ", i.ID, " ", i.Services, " ", i.New))
+			}
+			if text := strings.Join(parts, ", "); c.want != "" && text != c.want {
+				t.Errorf("got %s, want %s", text, c.want)
+			}
+			ahead, err := a.store().Ahead()
+			if c.fails == "" && (err != nil || strings.Join(ahead.Images, " ") != c.ahead) {
+				t.Errorf("ahead are %v, %v; want %s", ahead, err, c.ahead)
+			}
+		})
+	}
+}
+
+// What was pulled ahead outlives the collection of an old generation that had
+// the same image, until an upgrade uses it or another pull replaces it.
+func TestCollectAhead(t *testing.T) {
+	engine := &shelf{}
+	a := &Agent{Root: t.TempDir(), Engine: engine}
+	if err := os.MkdirAll(filepath.Dir(a.nodeFile()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(a.nodeFile(), []byte("keep: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	current := record(t, a, 6)
+	if err := a.store().SetAhead(generation.Ahead{Images: []string{"img1", "new"}, Left: []string{"img3", "img6", "mistake"}}); err != nil {
+		t.Fatal(err)
+	}
+	var gone Garbage
+	if err := a.collectGenerations(t.Context(), current, nil, &gone); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"img3", "img4", "imgB1", "mistake"}; !slices.Equal(gone.Images, want) {
+		t.Errorf("gone are %q, want %q", gone.Images, want)
+	}
+	ahead, err := a.store().Ahead()
+	if err != nil || !slices.Equal(ahead.Images, []string{"img1", "new"}) || len(ahead.Left) > 0 {
+		t.Errorf("ahead are %+v, %v", ahead, err)
+	}
+	if err := a.useAhead(generation.Generation{Services: []generation.Service{{Image: generation.Image{ID: "new"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if ahead, err = a.store().Ahead(); err != nil || !slices.Equal(ahead.Images, []string{"img1"}) {
+		t.Errorf("used: %+v, %v", ahead, err)
+	}
+}
