@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/kollet/kollet/test/machine/bounded"
 )
 
 // Containerd is a containerd of the test's own. Which OCI runtime a container
@@ -22,10 +24,45 @@ type Containerd struct {
 	run string // directory of its state
 }
 
+// ContainerdOption changes how containerd is started.
+type ContainerdOption func(t TB, dir string, cmd *exec.Cmd)
+
+// boundedRunc stands before runc in the PATH. Only three commands take a
+// document that says what a process gets.
+const boundedRunc = `#!/bin/sh
+PATH=%s
+for word; do
+	case $word in create | run | exec) exec %s "$@" ;; esac
+done
+exec runc "$@"
+`
+
+// BoundedRuntime gives containers what can be given where the capability
+// bounding set is restricted, and changes nothing elsewhere: privileged
+// containers with high resource limits then start. containerd's clients choose
+// the runtime, and its shims find runc in the PATH of containerd.
+func BoundedRuntime() ContainerdOption {
+	return func(t TB, dir string, cmd *exec.Cmd) {
+		t.Helper()
+		if len(bounded.Missing()) == 0 {
+			return
+		}
+		path := os.Getenv("PATH") + ":/usr/sbin"
+		script := fmt.Sprintf(boundedRunc, path, Runtime(t))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatalf("make an OCI runtime: %v", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "runc"), []byte(script), 0o755); err != nil {
+			t.Fatalf("make an OCI runtime: %v", err)
+		}
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+path)
+	}
+}
+
 // NewContainerd starts a containerd and waits until it listens. When the test
 // ends, it and all processes of its containers are killed and its data is
 // removed.
-func NewContainerd(t TB) *Containerd {
+func NewContainerd(t TB, options ...ContainerdOption) *Containerd {
 	t.Helper()
 	program := program(t, "containerd")
 	dir := Dir(t, "containerd")
@@ -40,7 +77,13 @@ func NewContainerd(t TB) *Containerd {
 	}
 	e.d = &daemon{
 		t: t, name: "containerd", log: filepath.Join(dir, "containerd.log"),
-		make: func() *exec.Cmd { return exec.Command(program, "--config", config) },
+		make: func() *exec.Cmd {
+			cmd := exec.Command(program, "--config", config)
+			for _, option := range options {
+				option(t, filepath.Join(dir, "bin"), cmd)
+			}
+			return cmd
+		},
 		probe: func(ctx context.Context) error {
 			conn, err := new(net.Dialer).DialContext(ctx, "unix", e.Address)
 			if err != nil {
