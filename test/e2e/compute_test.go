@@ -4,32 +4,24 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/test/machine"
 )
 
-// Versions of the node's images that make builds: they differ by a label.
-const (
-	oldVersion = "26.2.2"
-	newVersion = "26.2.2-1"
-)
-
-const rabbitPassword = "r4bb1tPassw0rd"
-
 // TestComputeNode is the life of a compute node: real libvirt, QEMU,
-// nova-compute, network agent and RabbitMQ. Its parts build on each other.
+// nova-compute, network agent and RabbitMQ, on both engines.
 func TestComputeNode(t *testing.T) {
-	c := newCompute(t, "linuxbridge")
+	onBothComputes(t, "linuxbridge", lifeOfCompute)
+}
+
+// lifeOfCompute has parts that build on each other.
+func lifeOfCompute(t *testing.T, c *compute) {
 	for _, part := range []struct {
 		name string
 		test func(*testing.T, *compute)
@@ -49,166 +41,6 @@ func TestComputeNode(t *testing.T) {
 			return // the others build on it
 		}
 	}
-}
-
-type compute struct {
-	*node
-	docker   *machine.Docker
-	registry *machine.Registry
-	rabbit   *machine.Rabbit
-	network  string // of the profile
-	services string // more lines of nova-libvirt
-	images   map[string]string
-}
-
-func newCompute(t *testing.T, network string) *compute {
-	// As systemd does on a real node; this is the test's own /run.
-	check(t, unix.Mount("", "/run", "", unix.MS_REC|unix.MS_SHARED, ""))
-	// The network agent takes its identity from an interface's address.
-	if out, err := exec.Command("ip", "link", "add", "node0", "type", "veth", "peer", "name", "node1").CombinedOutput(); err != nil {
-		t.Fatalf("make a network interface: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("ip", "link", "delete", "node0").CombinedOutput(); err != nil {
-			t.Errorf("remove the network interface: %v: %s", err, out)
-		}
-	})
-	c := &compute{
-		docker:   machine.Dockerd(t),
-		registry: machine.NewRegistry(t, machine.RegistryDir(built(t, "registry"))),
-		rabbit:   machine.NewRabbit(t, rabbitPassword),
-		images:   map[string]string{},
-		network:  network,
-	}
-	c.node = newNode(t, c.docker)
-	c.write("/etc/kollet/secrets/rabbit", rabbitPassword+"\n")
-	return c
-}
-
-// in makes the compute node report to a part's test.
-func (c *compute) in(t *testing.T) *compute {
-	inner, n := *c, *c.node
-	n.t = t
-	inner.node = &n
-	return &inner
-}
-
-// networkServices are those of the profile for each network.
-var networkServices = map[string][]string{
-	"linuxbridge": {"neutron-linuxbridge-agent"},
-	"openvswitch": {"openvswitch-db-server", "openvswitch-vswitchd", "neutron-openvswitch-agent"},
-}
-
-// configure writes the node file.
-func (c *compute) configure() {
-	modules := filepath.Join(c.root, "modules") // a machine without modules may have no /lib/modules
-	check(c.t, os.MkdirAll(modules, 0o755))
-	var services strings.Builder
-	for _, name := range append([]string{"nova-libvirt", "nova-compute"}, networkServices[c.network]...) {
-		fmt.Fprintf(&services, "  %s:\n    mounts: [{source: %s, target: /lib/modules, read_only: true}]\n", name, modules)
-		if tag, ok := c.images[name]; ok {
-			fmt.Fprintf(&services, "    image: %s:%s\n", name, tag)
-		}
-		if name == "nova-libvirt" {
-			services.WriteString(c.services)
-		}
-	}
-	c.write("/etc/kollet/node.yaml", fmt.Sprintf(`images: {registry: %s/kolla, tag: %q}
-network: %s
-vars:
-  virt_type: qemu
-  rabbit_host: 127.0.0.1
-secrets: {rabbit_password: {file: /etc/kollet/secrets/rabbit}}
-services:
-%s`, c.registry.Addr, oldVersion, c.network, services.String()))
-}
-
-// upgrade runs an upgrade and wants it to commit.
-func (c *compute) upgrade() agent.Result {
-	c.t.Helper()
-	c.configure()
-	var r agent.Result
-	c.ask(&r, "upgrade")
-	if r.Outcome != journal.Committed {
-		c.t.Fatalf("upgrade: %+v", r)
-	}
-	c.t.Logf("gaps: %+v", r.Gaps)
-	return r
-}
-
-func (c *compute) virsh(args ...string) string {
-	c.t.Helper()
-	return c.must(0, append([]string{"exec", "nova-libvirt", "--", "virsh"}, args...)...).stdout
-}
-
-const guestName, guestUUID = "ticker", "7f5f1a3c-6f0e-4b6e-9f3a-2d0a4f7b9c11"
-
-// boot defines and starts the guest and waits until it counts.
-func (c *compute) boot() {
-	c.t.Helper()
-	machine.PlaceGuest(c.t, c.guestDir())
-	xml := machine.GuestXML(guestName, guestUUID, "/var/lib/nova/instances/"+guestUUID)
-	check(c.t, os.WriteFile(filepath.Join(c.guestDir(), "domain.xml"), []byte(xml), 0o644))
-	c.virsh("define", "/var/lib/nova/instances/"+guestUUID+"/domain.xml")
-	c.virsh("start", guestName)
-	machine.AwaitTick(c.t, c.console(), 5)
-}
-
-// guestDir is the guest's directory in the volume of nova's data.
-func (c *compute) guestDir() string {
-	return filepath.Join(c.docker.Root, "volumes/nova_compute/_data/instances", guestUUID)
-}
-
-func (c *compute) console() string { return filepath.Join(c.guestDir(), machine.Console) }
-
-func (c *compute) guests() []agent.Guest {
-	c.t.Helper()
-	var guests []agent.Guest
-	c.ask(&guests, "guests")
-	return guests
-}
-
-// guest is the one guest.
-func (c *compute) guest() agent.Guest {
-	c.t.Helper()
-	guests := c.guests()
-	if len(guests) != 1 {
-		c.t.Fatalf("guests: %+v", guests)
-	}
-	return guests[0]
-}
-
-// lives wants the guest to be the same process, to have counted without a
-// break, and to go on.
-func (c *compute) lives(before agent.Guest) {
-	c.t.Helper()
-	now := c.guest()
-	if !now.Same(before.Guest) {
-		c.t.Fatalf("the guest is another process: %+v, now %+v", before, now)
-	}
-	ticks, err := machine.Ticks(c.console())
-	check(c.t, err)
-	machine.AwaitTick(c.t, c.console(), ticks[len(ticks)-1]+3)
-	ticks, err = machine.Ticks(c.console())
-	check(c.t, err)
-	check(c.t, machine.Unbroken(ticks))
-	if list := c.virsh("list", "--state-running", "--uuid"); !strings.Contains(list, guestUUID) {
-		c.t.Fatalf("libvirt does not list the guest: %q", list)
-	}
-}
-
-// connected wants a client of RabbitMQ that belongs to a service.
-func (c *compute) connected(service string) {
-	c.t.Helper()
-	for range 100 {
-		if slices.ContainsFunc(c.rabbit.Connections(c.t), func(conn machine.Connection) bool {
-			return strings.HasPrefix(conn.Name, service) && conn.State == "running"
-		}) {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	c.t.Fatalf("%s holds no connection: %+v", service, c.rabbit.Connections(c.t))
 }
 
 func bootstrapCompute(t *testing.T, c *compute) {
@@ -241,27 +73,6 @@ func (c *compute) runsAs(service string, uid int) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.service(service).PID))
 	check(c.t, err)
 	contains(c.t, string(data), fmt.Sprintf("Uid:\t%d\t", uid))
-}
-
-// TestOpenvswitchNode brings up a node with Open vSwitch, in user space as not
-// every kernel has its module.
-func TestOpenvswitchNode(t *testing.T) {
-	c := newCompute(t, "openvswitch")
-	c.write("/etc/kollet/config/neutron/openvswitch_agent.ini", "[ovs]\ndatapath_type = netdev\n")
-	c.configure()
-	c.must(0, "bootstrap")
-	if s := c.healthy(1); len(s.Services) != 5 {
-		t.Fatalf("services: %+v", s.Services)
-	}
-	c.connected("neutron-openvswitch-agent")
-	contains(t, c.must(0, "exec", "openvswitch-vswitchd", "--", "ovs-vsctl", "list-br").stdout, "br-int")
-	c.must(0, "verify")
-	c.images = map[string]string{"neutron-openvswitch-agent": newVersion}
-	libvirt, db := c.service("nova-libvirt"), c.service("openvswitch-db-server")
-	c.upgrade()
-	same(t, libvirt, c.service("nova-libvirt"))
-	same(t, db, c.service("openvswitch-db-server"))
-	c.connected("neutron-openvswitch-agent")
 }
 
 func guestSurvives(t *testing.T, c *compute) {

@@ -39,29 +39,40 @@ type engineUnderTest struct {
 	connect func(program, root string) (containers.Engine, error)
 	kill    func()
 	start   func()
+	volume  func(root, name string) string           // where a node's named volume is
+	tell    func(c containers.Container) []*exec.Cmd // all that the engine's own commands tell of a container
 }
 
 func onDocker(d *machine.Docker) engineUnderTest {
-	return engineUnderTest{"docker", d.Socket, d.Socket, func(string, string) (containers.Engine, error) {
-		return docker.New(d.Socket)
-	}, d.Kill, d.Start}
+	return engineUnderTest{
+		name: "docker", address: d.Socket, socket: d.Socket, kill: d.Kill, start: d.Start,
+		connect: func(string, string) (containers.Engine, error) { return docker.New(d.Socket) },
+		volume:  func(_, name string) string { return filepath.Join(d.Root, "volumes", name, "_data") },
+		tell: func(c containers.Container) []*exec.Cmd {
+			return []*exec.Cmd{exec.Command("docker", "-H", d.Socket, "inspect", c.ID)}
+		},
+	}
 }
 
 // onContainerd uses a namespace that is named as the cgroup of the test's
 // machine, so that containers' cgroups are below that.
 func onContainerd(c *machine.Containerd) engineUnderTest {
-	address := c.Address + "?namespace=" + strings.Trim(machine.CgroupParent(), "/")
-	return engineUnderTest{"containerd", address, c.Address, func(program, root string) (containers.Engine, error) {
-		return containerd.New(containerd.Config{
-			Address: address, Root: filepath.Join(root, agent.StateDir, "containerd"), Logger: program,
-		})
-	}, c.Kill, c.Start}
-}
-
-// newNode makes a node with nothing on it, whose engine is Docker.
-func newNode(t testing.TB, engine *machine.Docker) *node {
-	t.Helper()
-	return newNodeOn(t, onDocker(engine))
+	namespace := strings.Trim(machine.CgroupParent(), "/")
+	address := c.Address + "?namespace=" + namespace
+	own := func(root string) string { return filepath.Join(root, agent.StateDir, "containerd") }
+	ctr := func(args ...string) *exec.Cmd {
+		return exec.Command("ctr", append([]string{"--address", c.Address, "--namespace", namespace}, args...)...)
+	}
+	return engineUnderTest{
+		name: "containerd", address: address, socket: c.Address, kill: c.Kill, start: c.Start,
+		connect: func(program, root string) (containers.Engine, error) {
+			return containerd.New(containerd.Config{Address: address, Root: own(root), Logger: program})
+		},
+		volume: func(root, name string) string { return filepath.Join(own(root), "volumes", name) },
+		tell: func(c containers.Container) []*exec.Cmd {
+			return []*exec.Cmd{ctr("containers", "info", c.ID), ctr("tasks", "ps", c.ID)}
+		},
+	}
 }
 
 // newNodeOn makes a node with nothing on it. What it runs is removed when the

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,13 +46,16 @@ func secretsStayInFiles(t *testing.T, c *compute) {
 		t.Fatal("the password is nowhere: this test looks for the wrong thing")
 	}
 	for _, name := range []string{"nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"} {
-		cmd := exec.Command("docker", "-H", c.socket, "inspect", name)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		if bytes.Contains(out, []byte(rabbitPassword)) {
-			t.Errorf("docker inspect %s shows the password", name)
+		made, err := c.engine.Inspect(t.Context(), name)
+		check(t, err)
+		for _, cmd := range c.on.tell(made) {
+			out, err := cmd.CombinedOutput()
+			if err != nil || len(out) == 0 {
+				t.Fatalf("%v: %v: %s", cmd, err, out)
+			}
+			if bytes.Contains(out, []byte(rabbitPassword)) {
+				t.Errorf("%v shows the password of %s", cmd, name)
+			}
 		}
 	}
 	for _, file := range []string{"cmdline", "environ"} {
