@@ -3,9 +3,12 @@ package containerd_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/conformance"
 	"github.com/kollet/kollet/containers/containerd"
 	"github.com/kollet/kollet/test/machine"
@@ -52,4 +55,21 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A host that gives no limits above its own is the machine of many a test run;
+// here a runtime that runs with fewer stands for it.
+func TestRestrictedLimits(t *testing.T) {
+	daemon := machine.NewContainerd(t, func(_ machine.TB, dir string, cmd *exec.Cmd) {
+		script := "#!/bin/sh\nulimit -l 64\nPATH=$PATH:/usr/sbin\nPATH=${PATH#*:} exec setpriv --bounding-set=-sys_resource -- runc \"$@\"\n"
+		must(t, os.MkdirAll(dir, 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, "runc"), []byte(script), 0o755))
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	})
+	engine := connect(t, daemon)
+	base, err := engine.Pull(t.Context(), conformance.Push(t, machine.NewRegistry(t).Addr), nil)
+	must(t, err)
+	id, err := engine.Create(t.Context(), containers.Spec{Name: "nova-libvirt", Image: base.ID, Ulimits: []containers.Ulimit{{Name: "memlock", Soft: 1 << 20, Hard: 1 << 20}}})
+	must(t, err)
+	wantError(t, engine.Start(t.Context(), id), "nova-libvirt", "error setting rlimit", "CAP_SYS_RESOURCE", "ulimits of the service")
 }

@@ -18,6 +18,7 @@ var remedies = []struct{ says, remedy string }{
 	{"error stating device path", "check that the device exists on this machine"},
 	{"is already in use by container", "remove that container, or rename it"},
 	{"no such image", "pull it first"},
+	{"error setting rlimit", "this host gives no more than the limits that containerd runs with: allow it CAP_SYS_RESOURCE or higher limits (LimitNOFILE=, LimitMEMLOCK= in its unit), or lower ulimits of the service"},
 	{"failed to start binary process", "the program that writes logs is kollet itself: put it back where it was when the container was started, and start the container with kollet"},
 	{"unable to apply caps", "containerd may have fewer capabilities than kollet: start both with the same bounding set (CapabilityBoundingSet= in their units)"},
 }

@@ -277,7 +277,7 @@ func TestLiveRestore(t *testing.T) {
 // a test run; here a runtime that drops one stands for it.
 func TestRestrictedCapabilities(t *testing.T) {
 	runtime := filepath.Join(machine.Dir(t, "runtime"), "restricted")
-	must(t, os.WriteFile(runtime, []byte("#!/bin/sh\nexec setpriv --bounding-set=-sys_resource,-wake_alarm -- runc \"$@\"\n"), 0o755))
+	must(t, os.WriteFile(runtime, []byte("#!/bin/sh\nulimit -l 64\nexec setpriv --bounding-set=-sys_resource,-wake_alarm -- runc \"$@\"\n"), 0o755))
 	daemon := machine.Dockerd(t, machine.DockerArgs("--add-runtime=restricted="+runtime, "--default-runtime=restricted"))
 	registry := machine.NewRegistry(t)
 	engine := connect(t, daemon.Socket)
@@ -286,4 +286,7 @@ func TestRestrictedCapabilities(t *testing.T) {
 	id, err := engine.Create(t.Context(), containers.Spec{Name: "nova-libvirt", Image: base.ID, Network: "host", Privileged: true})
 	must(t, err)
 	wantError(t, engine.Start(t.Context(), id), "nova-libvirt", "unable to apply caps", "capability bounding set", "privileged", "allow all capabilities")
+	id, err = engine.Create(t.Context(), containers.Spec{Name: "limited", Image: base.ID, Network: "host", Ulimits: []containers.Ulimit{{Name: "memlock", Soft: 1 << 20, Hard: 1 << 20}}})
+	must(t, err)
+	wantError(t, engine.Start(t.Context(), id), "limited", "error setting rlimit", "CAP_SYS_RESOURCE", "ulimits of the service")
 }

@@ -35,6 +35,7 @@ var remedies = []struct{ says, remedy string }{
 	{"error gathering device information", "check that the device exists on this machine"},
 	{"is already in use by container", "remove that container, or rename it"},
 	{"no such image", "pull it first"},
+	{"error setting rlimit", "this host gives no more than the limits that docker runs with: allow it CAP_SYS_RESOURCE or higher limits (LimitNOFILE=, LimitMEMLOCK= in its unit), or lower ulimits of the service"},
 }
 
 func remedyFor(message string) string {
