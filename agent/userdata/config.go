@@ -62,18 +62,23 @@ type WriteFile struct {
 // Part makes a cloud-config a part that is merged with what stands before it.
 func (c Config) Part(name string) Part {
 	c.MergeHow = mergeLists
+	return Part{Type: CloudConfigType, Name: name, Data: append([]byte("#cloud-config\n"), YAML(c)...)}
+}
+
+// YAML writes what cloud-init reads as YAML. A value that it cannot be made of is
+// a mistake of the caller's.
+func YAML(v any) []byte {
 	var b bytes.Buffer
-	b.WriteString("#cloud-config\n")
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	err := e.Encode(c)
+	err := e.Encode(v)
 	if err == nil {
 		err = e.Close()
 	}
 	if err != nil {
-		panic(err) // strings and lists of them
+		panic(err)
 	}
-	return Part{Type: CloudConfigType, Name: name, Data: b.Bytes()}
+	return b.Bytes()
 }
 
 // text is written so that people can read it.

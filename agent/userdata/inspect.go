@@ -51,7 +51,7 @@ func Read(name string, data []byte) (*Message, bool, error) {
 		m.Format = Format(short(m.Parts[0].Type))
 		return m, was64, nil
 	}
-	m.Format = Multipart
+	m.Format, m.plain = Multipart, plain
 	message, err := mail.ReadMessage(bytes.NewReader(plain))
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: read the message's headers: %w", name, err)

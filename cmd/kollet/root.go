@@ -30,7 +30,7 @@ notice. It is no daemon: between commands nothing of it runs.` + exits(nil, exit
 	root.AddCommand(
 		a.bootstrap(), a.plan(), a.pull(), a.upgrade(), a.rollback(), a.recover(),
 		a.status(), a.verify(), a.history(), a.guests(), a.doctor(),
-		a.render(), a.userdata(), a.gc(), a.logs(), a.exec(), a.version(),
+		a.render(), a.userdata(), a.seed(), a.gc(), a.logs(), a.exec(), a.version(),
 		a.nodeFileTopic(), a.exitCodesTopic(),
 	)
 	root.SetHelpCommand(helpCommand(root))

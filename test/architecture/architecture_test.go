@@ -26,6 +26,7 @@ var rooms = map[string][]string{
 
 	"agent/...":        {"agent/...", "configs/...", "containers"},
 	"agent/durable":    {},
+	"agent/firstboot":  {"agent/durable"},
 	"agent/gate":       {},
 	"agent/gate/start": {"agent/durable"},
 	"agent/generation": {"agent/durable", "agent/nodefile", "containers"},
@@ -34,6 +35,7 @@ var rooms = map[string][]string{
 	"agent/journal":    {"agent/durable"},
 	"agent/nodefile":   {},
 	"agent/process":    {},
+	"agent/seed":       {"agent/durable", "agent/nodefile", "agent/userdata"},
 	"agent/userdata":   {"agent", "agent/nodefile", "configs"},
 
 	"configs":       {"configs/..."},
@@ -57,6 +59,7 @@ var guarded = map[string][]string{
 	"github.com/docker/cli/...":            {"containers/login"},
 	"github.com/containerd/containerd/...": {"containers/containerd"},
 	"gopkg.in/yaml.v3":                     {"agent/nodefile", "agent/userdata", "cmd/kollet/view/...", "cmd/kollet/reference"}, // no longer developed
+	"github.com/diskfs/...":                {"agent/seed"},
 	"github.com/spf13/...":                 {"cmd/kollet/..."},
 	"testing":                              {"test/...", "containers/conformance"},
 }

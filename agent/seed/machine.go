@@ -1,0 +1,199 @@
+package seed
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/agent/userdata"
+)
+
+// Machine is what a description says of a machine.
+type Machine struct {
+	InstanceID       string      `yaml:"instance_id" doc:"cloud-init runs once for each; default: iid- and the host name"`
+	Hostname         string      `yaml:"hostname" doc:"short, or with its domain"`
+	SSHKeys          []string    `yaml:"ssh_keys" doc:"public keys that may log in as the image's user"`
+	RootPasswordHash string      `yaml:"root_password_hash" doc:"as mkpasswd -m sha-512 prints it"`
+	Timezone         string      `yaml:"timezone" doc:"such as Europe/Berlin"`
+	DNS              DNS         `yaml:"dns" doc:"of all interfaces"`
+	Interfaces       []Interface `yaml:"interfaces" doc:"left out: DHCP on the first"`
+	Files            []File      `yaml:"files" doc:"files to write on the machine"`
+	UserData         string      `yaml:"user_data" doc:"file with user-data, such as kollet userdata makes"`
+	VendorData       string      `yaml:"vendor_data" doc:"file with vendor-data"`
+
+	given, vendorData []byte
+	inject            []userdata.File
+}
+
+// DNS says whom to ask for names.
+type DNS struct {
+	Servers []string `yaml:"servers" doc:"addresses"`
+	Search  []string `yaml:"search" doc:"domains"`
+}
+
+// Interface is one network interface.
+type Interface struct {
+	Name      string   `yaml:"name" doc:"its name on the machine"`
+	MAC       string   `yaml:"mac" doc:"the interface with this address gets the name"`
+	DHCP4     bool     `yaml:"dhcp4" doc:"IPv4 by DHCP"`
+	DHCP6     bool     `yaml:"dhcp6" doc:"IPv6 by DHCP"`
+	Addresses []string `yaml:"addresses" doc:"IPv4 and IPv6, such as 10.0.0.21/24"`
+	Gateways  []string `yaml:"gateways" doc:"the default route's, one IPv4 and one IPv6"`
+	Routes    []Route  `yaml:"routes" doc:"others"`
+	MTU       int      `yaml:"mtu" doc:"default: the kernel's"`
+}
+
+// Route is a route other than the default one.
+type Route struct {
+	To  string `yaml:"to" doc:"network, such as 10.1.0.0/16"`
+	Via string `yaml:"via" doc:"gateway"`
+}
+
+// File is a file to write on the machine: exactly one of Content and Source.
+type File struct {
+	Path    string `yaml:"path" doc:"absolute"`
+	Content string `yaml:"content" doc:"text"`
+	Source  string `yaml:"source" doc:"file here"`
+	Owner   string `yaml:"owner" doc:"user, or user:group; default root:root"`
+	Perm    string `yaml:"perm" doc:"default \"0644\""`
+}
+
+// Change is what a command line says beside, or instead of, a description.
+type Change struct {
+	InstanceID, Hostname string
+	SSHKeys              []string // files of public keys, as in authorized_keys
+	UserData             string   // a file
+}
+
+// Read reads a description; name may be empty, where a Change says it all. Every
+// problem is in the error.
+func Read(name string, c Change) (*Machine, error) {
+	var problems nodefile.Problems
+	m := &Machine{}
+	place := func(string) nodefile.Place { return nodefile.Place{File: name} }
+	if name != "" {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if place = nodefile.Decode(name, data, m, &problems); problems.Len() > 0 {
+			return nil, problems.Err()
+		}
+	}
+	ch := checker{Machine: m, place: place, problems: &problems, dir: filepath.Dir(name)}
+	ch.apply(c)
+	ch.identity()
+	ch.network()
+	ch.files()
+	return m, problems.Err()
+}
+
+// checker finds what is wrong with a machine.
+type checker struct {
+	*Machine
+	place    func(key string) nodefile.Place
+	problems *nodefile.Problems
+	dir      string // of the description: what it names is beside it
+}
+
+func (c checker) bad(key, format string, args ...any) {
+	c.problems.Addf(c.place(key), key, format, args...)
+}
+
+// apply lays the command line over the description.
+func (c checker) apply(change Change) {
+	if change.Hostname != "" {
+		c.Hostname = change.Hostname
+	}
+	if change.InstanceID != "" {
+		c.InstanceID = change.InstanceID
+	}
+	if c.InstanceID == "" {
+		c.InstanceID = "iid-" + c.Hostname
+	}
+	for _, file := range change.SSHKeys {
+		data, err := os.ReadFile(file)
+		c.problems.Add(err)
+		for line := range bytes.Lines(data) {
+			if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+				c.SSHKeys = append(c.SSHKeys, string(line))
+			}
+		}
+	}
+	if c.UserData != "" && change.UserData == "" {
+		c.UserData = c.beside(c.UserData)
+		c.given = c.read("user_data", c.UserData)
+	}
+	if change.UserData != "" {
+		c.UserData = change.UserData
+		var err error
+		c.given, err = os.ReadFile(change.UserData)
+		c.problems.Add(err)
+	}
+	if c.VendorData != "" {
+		c.vendorData = c.read("vendor_data", c.beside(c.VendorData))
+	}
+}
+
+func (c checker) beside(file string) string {
+	if filepath.IsAbs(file) {
+		return file
+	}
+	return filepath.Join(c.dir, file)
+}
+
+func (c checker) read(key, file string) []byte {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		c.bad(key, "cannot be read: %v", err)
+		return nil
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return data
+}
+
+// files reads the files to inject.
+func (c checker) files() {
+	seen := map[string]bool{}
+	for i, f := range c.Files {
+		key := item("files", i)
+		out := userdata.File{Path: f.Path, Owner: "root:root", Perm: 0o644, Data: []byte(f.Content)}
+		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || f.Path == "/" {
+			c.bad(key+".path", "expected the absolute path of a file, got %q", f.Path)
+		}
+		if seen[f.Path] {
+			c.bad(key+".path", "%s is given twice; drop one", f.Path)
+		}
+		seen[f.Path] = true
+		if f.Content != "" && f.Source != "" {
+			c.bad(key, "expected content or source, not both")
+		} else if f.Source != "" {
+			out.Data = c.read(key+".source", c.beside(f.Source))
+		}
+		var err error
+		if f.Owner != "" {
+			if out.Owner, err = userdata.Owner(f.Owner); err != nil {
+				c.bad(key+".owner", "%v", err)
+			}
+		}
+		if f.Perm != "" {
+			if out.Perm, err = userdata.Perm(f.Perm); err != nil {
+				c.bad(key+".perm", "%v", err)
+			}
+		}
+		c.inject = append(c.inject, out)
+	}
+}
+
+func asJSON(v any) []byte {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic(err) // maps and strings
+	}
+	return append(data, '\n')
+}
