@@ -202,4 +202,3 @@ func (c *compute) connected(service string) {
 	}
 	c.t.Fatalf("%s holds no connection: %+v", service, c.rabbit.Connections(c.t))
 }
-

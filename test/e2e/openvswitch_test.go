@@ -25,4 +25,3 @@ func openvswitch(t *testing.T, c *compute) {
 	same(t, db, c.service("openvswitch-db-server"))
 	c.connected("neutron-openvswitch-agent")
 }
-
