@@ -46,9 +46,13 @@ func formatOf(args []string) view.Format {
 // print returns the printer; it is made once the flags are known.
 func (a *app) print() view.Printer {
 	if a.printer == nil {
-		a.printer = view.New(view.Screen{Out: a.out, Err: a.err, Format: a.flags.output, Quiet: a.flags.quiet, Getenv: a.getenv, Now: a.now})
+		a.printer = view.New(a.screen())
 	}
 	return a.printer
+}
+
+func (a *app) screen() view.Screen {
+	return view.Screen{Out: a.out, Err: a.err, Format: a.flags.output, Quiet: a.flags.quiet, Getenv: a.getenv, Now: a.now}
 }
 
 // action is what a command does: one call into the agent. It may return a
@@ -117,12 +121,9 @@ func (a *app) node(cmd *cobra.Command) (*agent.Agent, error) {
 			return nil, err
 		}
 	}
-	root := a.flags.root
-	if root != "" {
-		var err error
-		if root, err = filepath.Abs(root); err != nil { // containers are told of paths below it
-			return nil, err
-		}
+	root, err := a.rootDir()
+	if err != nil {
+		return nil, err
 	}
 	return &agent.Agent{
 		Root:     root,
@@ -133,6 +134,14 @@ func (a *app) node(cmd *cobra.Command) (*agent.Agent, error) {
 		Report:   a.print().Progress,
 		Now:      a.now,
 	}, nil
+}
+
+// rootDir is --root in full: containers are told of paths below it.
+func (a *app) rootDir() (string, error) {
+	if a.flags.root == "" {
+		return "", nil
+	}
+	return filepath.Abs(a.flags.root)
 }
 
 // withEngine makes the agent with the engine that the node uses. Nothing is

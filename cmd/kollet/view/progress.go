@@ -19,6 +19,9 @@ type progress interface {
 }
 
 func (s Screen) progress() progress {
+	if s.Log != nil {
+		return s.record()
+	}
 	if s.Quiet {
 		return silent{}
 	}

@@ -75,6 +75,7 @@ type Screen struct {
 	Quiet    bool                // no progress
 	Getenv   func(string) string // NO_COLOR, TERM and the locale count
 	Now      func() time.Time    // for ages
+	Log      io.Writer           // progress is lines with their time, also here; nil: as fits the terminal
 }
 
 // New returns the printer for a screen.
@@ -134,6 +135,9 @@ func (p *printer) complain(err error) {
 		b.WriteByte('\n')
 	}
 	_, _ = io.WriteString(p.screen.Err, b.String()) // nowhere is left to complain to
+	if p.screen.Log != nil {
+		_, _ = io.WriteString(stamped{p.screen.Log, p.screen.Now}, b.String())
+	}
 }
 
 // table prints for people.
