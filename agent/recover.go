@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
@@ -21,13 +22,19 @@ type Recovery struct {
 	Current int             `json:"current"` // the generation that runs now
 }
 
-// Recover brings an interrupted upgrade to one of its two ends.
-func (a *Agent) Recover(ctx context.Context) (Recovery, error) {
+// Recover brings an interrupted upgrade to one of its two ends. If there is one
+// it waits so long for the engine.
+func (a *Agent) Recover(ctx context.Context, wait time.Duration) (Recovery, error) {
 	unlock, err := a.lock()
 	if err != nil {
 		return Recovery{}, err
 	}
 	defer unlock()
+	if a.unfinished() {
+		if _, err := a.awaitEngine(ctx, wait); err != nil {
+			return Recovery{}, err
+		}
+	}
 	return a.recover(ctx)
 }
 

@@ -29,6 +29,8 @@ type Options struct {
 	Images map[string]string // service: image reference
 	Tag    string            // instead of images.tag
 	Pull   string            // instead of images.pull
+
+	Archives []string // beside images.archives
 }
 
 // target is what a node should become. Its services lack what only their images

@@ -31,12 +31,6 @@ type Result struct {
 // Unchanged is the outcome of an upgrade that found nothing to do.
 const Unchanged journal.Outcome = "nothing to do"
 
-// Bootstrap takes a node from nothing to a verified first generation, or to
-// what its node file says if it has one already.
-func (a *Agent) Bootstrap(ctx context.Context, opts Options) (Result, error) {
-	return a.change(ctx, func() (*target, error) { return a.read(opts, "bootstrap") })
-}
-
 // Upgrade takes the node to what its node file says now.
 func (a *Agent) Upgrade(ctx context.Context, opts Options) (Result, error) {
 	return a.change(ctx, func() (*target, error) { return a.read(opts, "upgrade") })
@@ -61,6 +55,11 @@ func (a *Agent) change(ctx context.Context, aim func() (*target, error)) (Result
 		return Result{}, err
 	}
 	defer unlock()
+	return a.changeLocked(ctx, t, aim)
+}
+
+// changeLocked is change once the node is locked.
+func (a *Agent) changeLocked(ctx context.Context, t *target, aim func() (*target, error)) (Result, error) {
 	recovery, err := a.recover(ctx)
 	if err != nil {
 		return Result{}, err

@@ -1,36 +1,158 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/firstboot"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
+// firstWait is how long a first boot waits for what it needs: engines are up in
+// seconds, networks in a minute or two.
+const firstWait = 5 * time.Minute
+
+// provisioning is the flags of bootstrap.
+type provisioning struct {
+	aim
+	archives []string
+	wait     time.Duration
+	resume   bool
+}
+
 func (a *app) bootstrap() *cobra.Command {
-	var to aim
+	var to provisioning
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Take the node from nothing to a verified first generation",
-		Long: `Bootstrap is for a node's first boot. It pulls the images, renders the
-configuration, starts every service that the node file names, waits until each
-is healthy, and records all of that as generation 1. If that fails, it removes
-what it had started; images that were pulled and named volumes stay.
+		Long: `Bootstrap is for a node's first boot. It waits for the engine, gets the images
+from archives or from their registry, renders the configuration, starts every
+service that the node file names, waits until each is healthy, and records all
+of that as generation 1. If that fails, it removes what it had started; images
+that were fetched and named volumes stay.
+
+What it does is told in lines on standard output and in /var/log/kollet/provision.log.
+How it ended is left in /var/lib/kollet/provision-finished. Where systemd runs, it
+installs kollet-recover.service, which at each boot runs ` + "`kollet recover`" + ` and goes on
+with a bootstrap that was cut short.
 
 It may be run again: on a node that has a generation it does what ` + "`kollet upgrade`" + `
 does, which is nothing when the node file has not changed.` +
 			exits(map[int]string{exitFailed: "failed; what was started is removed again"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet bootstrap
-  kollet bootstrap --pull never`,
+  kollet bootstrap --pull never --archive '/media/images/*.tar.zst'`,
 		Args: cobra.NoArgs,
-		RunE: a.changing(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
-			begun := a.now()
-			result, err := node.Bootstrap(ctx, to.options())
-			return a.ended(result, begun), err
-		}),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.provision(cmd, &to) },
 	}
 	to.add(cmd)
 	return cmd
+}
+
+func (p *provisioning) add(cmd *cobra.Command) {
+	p.aim.add(cmd)
+	f := cmd.Flags()
+	f.StringArrayVar(&p.archives, "archive", nil, "`FILE` with images, or a pattern such as /media/images/*.tar; may be repeated")
+	f.DurationVar(&p.wait, "wait", firstWait, "how long to wait for the engine, the registry and archives, such as `90s`; 0: not at all")
+	f.BoolVar(&p.resume, "resume", false, "only go on with a bootstrap that was cut short, as it was told then; do nothing if there is none")
+}
+
+// check refuses flags that contradict each other.
+func (p *provisioning) check(cmd *cobra.Command) error {
+	for _, other := range []string{"image", "tag", "pull", "archive", "wait"} {
+		if p.resume && cmd.Flags().Changed(other) {
+			return usageError{fmt.Errorf("--resume and --%s: an interrupted bootstrap goes on as it was told; drop one of them", other)}
+		}
+	}
+	if p.wait < 0 {
+		return usageError{fmt.Errorf("--wait %v: expected a duration such as 90s, or 0", p.wait)}
+	}
+	return nil
+}
+
+// provision runs a bootstrap with its log.
+func (a *app) provision(cmd *cobra.Command, to *provisioning) error {
+	if err := to.check(cmd); err != nil {
+		return err
+	}
+	root, err := a.rootDir()
+	if err != nil {
+		return err
+	}
+	if to.resume {
+		begun, err := firstboot.Interrupted(root)
+		if err != nil {
+			return err
+		}
+		if begun == nil {
+			return a.show(view.Resumed{}, nil)
+		}
+	}
+	log, err := firstboot.OpenLog(root)
+	if err != nil {
+		a.print().Say(err.Error() + "; going on without") // the node is what counts
+	} else {
+		screen := a.screen()
+		screen.Log = log // open until kollet ends: an error is its last line
+		a.printer = view.New(screen)
+	}
+	begun := a.now()
+	return a.changing(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
+		a.print().Say(fmt.Sprintf("bootstrap of %s begins, by kollet %s", node.Host, node.Version))
+		result, err := to.run(ctx, node, a)
+		a.print().Say(ending(result, err))
+		return a.ended(result, begun), err
+	})(cmd, nil)
+}
+
+func (p *provisioning) run(ctx context.Context, node *agent.Agent, a *app) (agent.Result, error) {
+	unit, err := a.unit(node)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	if p.resume {
+		result, _, err := node.Resume(ctx, unit)
+		return result, err
+	}
+	options := p.options()
+	options.Archives = p.archives
+	return node.Bootstrap(ctx, agent.Provisioning{Options: options, Wait: p.wait, Unit: unit})
+}
+
+// ending is the last line of the log; an error follows it.
+func ending(result agent.Result, err error) string {
+	if err == nil {
+		return fmt.Sprintf("bootstrap ends: %s; the node is on generation %d", result.Outcome, result.To)
+	}
+	return fmt.Sprintf("bootstrap ends: failed, exit status %d", exitStatus(err))
+}
+
+// unit says how kollet finds this node again at the next boot.
+func (a *app) unit(node *agent.Agent) (*firstboot.Unit, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find kollet's own program: %w", err)
+	}
+	name, err := node.EngineName()
+	if err != nil {
+		return nil, err
+	}
+	variable := map[string]string{"docker": "DOCKER_HOST", "containerd": "CONTAINERD_ADDRESS"}[name]
+	u := &firstboot.Unit{Program: program}
+	for _, flag := range []struct{ name, value string }{
+		{"root", node.Root}, {"engine", cmp.Or(a.flags.engine, a.getenv(variable))}, {"host", a.flags.host},
+	} {
+		if flag.value != "" {
+			u.Flags = append(u.Flags, "--"+flag.name, flag.value)
+		}
+	}
+	if node.NodeFile != agent.DefaultNodeFile {
+		u.Flags = append(u.Flags, "--node-file", node.NodeFile)
+	}
+	return u, nil
 }

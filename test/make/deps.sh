@@ -13,6 +13,7 @@ mmdebstrap zstd
 qemu-system-x86 qemu-utils
 busybox-static cpio
 iproute2 iptables kmod procps
+systemd cloud-init
 shellcheck
 '
 # ca-certificates curl unzip   the Go toolchain
@@ -23,6 +24,7 @@ shellcheck
 # mmdebstrap zstd              the images' Debian
 # qemu-*, busybox, cpio        guests, and machines that are nodes
 # iproute2 iptables kmod procps  what a node has
+# systemd cloud-init           they check what kollet writes for them; neither need run
 
 [ "$(id -u)" = 0 ] || { echo "deps: packages can be installed by root only; run it with sudo" >&2; exit 1; }
 # shellcheck disable=SC1091

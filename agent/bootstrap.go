@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kollet/kollet/agent/firstboot"
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/containers"
+)
+
+// This file is a node's first boot: bootstrap, and what goes on with it when the
+// machine went down meanwhile. cloud-init starts a bootstrap once and never
+// again, so kollet itself remembers what it has begun.
+
+// Provisioning is what a bootstrap is told, beyond what an upgrade is.
+type Provisioning struct {
+	Options
+	Wait time.Duration   // for the engine, the registry and archives
+	Unit *firstboot.Unit // to be installed, less what the node file says; nil: none
+}
+
+// Bootstrap takes a node from nothing to a verified first generation, or to
+// what its node file says if it has one already. How it ended is left in
+// firstboot.FinishedPath.
+func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (Result, error) {
+	unlock, err := a.lock()
+	if err != nil {
+		return Result{}, err
+	}
+	defer unlock()
+	current, err := a.store().Current()
+	if err != nil {
+		return Result{}, err
+	}
+	return a.provision(ctx, p, firstboot.Begun{
+		Time: a.Now().UTC(), Generation: current.Number,
+		Images: p.Images, Tag: p.Tag, Pull: p.Pull, Archives: p.Archives, Wait: p.Wait,
+	})
+}
+
+// Resume ends a bootstrap that was cut short. On a node that had a generation,
+// or has one by now, it begins no new one: the node file may have changed since.
+// It reports whether there was one to end.
+func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (Result, bool, error) {
+	if begun, err := firstboot.Interrupted(a.Root); begun == nil || err != nil {
+		return Result{}, false, err
+	}
+	unlock, err := a.lock()
+	if err != nil {
+		return Result{}, false, err
+	}
+	defer unlock()
+	begun, err := firstboot.Interrupted(a.Root) // another kollet may have ended it meanwhile
+	if begun == nil || err != nil {
+		return Result{}, false, err
+	}
+	a.note("", "a bootstrap that began at %s was interrupted; going on with it", begun.Time.Format(time.RFC3339))
+	info, err := a.awaitEngine(ctx, begun.Wait)
+	if err != nil {
+		return Result{}, true, err // the mark stays: the next boot tries again
+	}
+	recovery, err := a.recover(ctx)
+	if err != nil {
+		return Result{}, true, err
+	}
+	if recovery.Current > 0 {
+		r, err := came(*begun, recovery.Current)
+		return r, true, a.finish(*begun, info, r, err)
+	}
+	r, err := a.provision(ctx, Provisioning{
+		Options: Options{Images: begun.Images, Tag: begun.Tag, Pull: begun.Pull, Archives: begun.Archives},
+		Wait:    begun.Wait, Unit: unit,
+	}, *begun)
+	return r, true, err
+}
+
+// came tells how far an interrupted bootstrap came, on a node that has a
+// generation after its recovery.
+func came(begun firstboot.Begun, current int) (Result, error) {
+	r := Result{Outcome: journal.Committed, From: begun.Generation, To: current, Plan: Plan{Changes: []Change{}, Drift: []Drift{}}}
+	if current == begun.Generation {
+		r.Outcome = journal.RolledBack
+		return r, fmt.Errorf("the bootstrap was interrupted, and the node is on generation %d as before; run `kollet bootstrap` for another try", current)
+	}
+	return r, nil
+}
+
+// provision is a bootstrap between its mark and its record. The lock is held.
+func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.Begun) (Result, error) {
+	aim := func() (*target, error) { return a.read(p.Options, "bootstrap") }
+	t, err := aim()
+	if err != nil { // nothing was begun: the same words at the next boot help nobody
+		return Result{}, a.finish(begun, containers.Info{}, Result{}, err)
+	}
+	if err := firstboot.Begin(a.Root, begun); err != nil {
+		return Result{}, err
+	}
+	a.installUnit(ctx, p.Unit, t.engine)
+	var r Result
+	info, err := a.awaitEngine(ctx, p.Wait)
+	if err == nil {
+		r, err = a.changeLocked(ctx, t, aim)
+	}
+	if err != nil && ctx.Err() != nil {
+		// The mark stays: it was told to stop, as by a shutdown, and did not fail.
+		return r, fmt.Errorf("%w\nrun `kollet bootstrap` to go on; the next boot does", err)
+	}
+	return r, a.finish(begun, info, r, err)
+}
+
+// finish leaves the record of how a bootstrap ended, and returns its error.
+func (a *Agent) finish(begun firstboot.Begun, info containers.Info, r Result, failed error) error {
+	f := firstboot.Finished{Begun: begun.Time, Time: a.Now().UTC(), OK: failed == nil, Outcome: cmp.Or(string(r.Outcome), firstboot.Failed), Kollet: a.Version}
+	current, err := a.store().Current()
+	if err == nil {
+		f.Generation, f.Engine, f.Images = current.Number, current.Engine, imagesOf(current)
+	}
+	if failed != nil {
+		failed = (&target{secrets: a.secretsForRedaction()}).redact(failed)
+		f.Error = failed.Error()
+	}
+	if info.Name != "" {
+		f.Engine = info.Name + " " + info.Version
+	}
+	return errors.Join(failed, firstboot.End(a.Root, f))
+}
+
+func imagesOf(g generation.Generation) map[string]string {
+	images := map[string]string{}
+	for _, s := range g.Services {
+		images[s.Name] = s.Ref
+		if s.Image.Digest == "" {
+			images[s.Name] += " (" + s.Image.ID + ")"
+		} else {
+			images[s.Name] = s.Image.Digest
+		}
+	}
+	return images
+}
+
+// installUnit has systemd bring to an end, at the next boot, what this boot may
+// not. A node without it works all the same.
+func (a *Agent) installUnit(ctx context.Context, unit *firstboot.Unit, engine string) {
+	if unit == nil {
+		return
+	}
+	if !firstboot.Booted(a.Root) {
+		a.note("", "no systemd runs here: nothing will run `kollet recover` at boot; docs/recovery.md tells what should")
+		return
+	}
+	u := *unit
+	u.Engine, u.State = engine, a.state()
+	changed, err := u.Install(ctx, a.Root)
+	switch {
+	case err != nil:
+		a.note("", "%v; until that is mended, run `kollet recover` after a power loss", err)
+	case changed:
+		a.note("", "installed %s, which runs `kollet recover` at each boot", firstboot.UnitName)
+	}
+}

@@ -1,0 +1,111 @@
+// Package firstboot keeps what surrounds a node's first boot: the mark that a
+// bootstrap was begun, the record of how it ended, its log, and the systemd unit
+// that goes on with it after a power loss. All paths are below a root, which is
+// empty on a real node.
+package firstboot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kollet/kollet/agent/durable"
+)
+
+// Paths on a node.
+const (
+	BegunPath    = "/var/lib/kollet/provision-begun"
+	FinishedPath = "/var/lib/kollet/provision-finished"
+	LogPath      = "/var/log/kollet/provision.log"
+)
+
+// Begun marks a bootstrap that has not ended, and keeps what it was told: one
+// that a power loss cut short goes on with the same.
+type Begun struct {
+	Time       time.Time         `json:"begun"`
+	Generation int               `json:"generation"`         // that ran then; 0: none
+	Images     map[string]string `json:"images,omitempty"`   // service: reference
+	Tag        string            `json:"tag,omitempty"`      // of images that name none
+	Pull       string            `json:"pull,omitempty"`     // which images to ask their registry for
+	Archives   []string          `json:"archives,omitempty"` // files with images
+	Wait       time.Duration     `json:"wait_ns"`            // for the engine, the registry and archives
+}
+
+// Finished is how the last bootstrap ended.
+type Finished struct {
+	Begun      time.Time         `json:"begun"`
+	Time       time.Time         `json:"finished"`
+	OK         bool              `json:"ok"`
+	Outcome    string            `json:"outcome"`    // committed, nothing to do, discarded, rolled back, failed
+	Generation int               `json:"generation"` // that runs now; 0: none
+	Error      string            `json:"error,omitempty"`
+	Kollet     string            `json:"kollet"`           // version
+	Engine     string            `json:"engine,omitempty"` // name and version
+	Images     map[string]string `json:"images,omitempty"` // service: what it runs
+}
+
+// Failed is the outcome of a bootstrap that had nothing to undo.
+const Failed = "failed"
+
+// Begin marks that a bootstrap was begun. The mark is on stable storage when it
+// returns.
+func Begin(root string, b Begun) error { return write(filepath.Join(root, BegunPath), b) }
+
+// Interrupted returns the mark of a bootstrap that has not ended; nil if there
+// is none.
+func Interrupted(root string) (*Begun, error) {
+	path := filepath.Join(root, BegunPath)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what the bootstrap was told: %w", err)
+	}
+	var b Begun
+	if err := json.Unmarshal(data, &b); err != nil {
+		return nil, fmt.Errorf("read what the bootstrap was told: %s: %w; remove the file and run `kollet bootstrap`", path, err)
+	}
+	return &b, nil
+}
+
+// End records how a bootstrap ended, then takes its mark away: a power loss
+// between the two has it end once more.
+func End(root string, f Finished) error {
+	if err := write(filepath.Join(root, FinishedPath), f); err != nil {
+		return err
+	}
+	path := filepath.Join(root, BegunPath)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("end the bootstrap: %w", err)
+	}
+	return durable.SyncDir(filepath.Dir(path))
+}
+
+func write(path string, value any) error {
+	data, err := json.MarshalIndent(value, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make the state directory: %w", err)
+	}
+	return durable.WriteFile(path, append(data, '\n'), 0o644)
+}
+
+// OpenLog opens the log of bootstraps for more lines.
+func OpenLog(root string) (*os.File, error) {
+	path := filepath.Join(root, LogPath)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	return f, nil
+}

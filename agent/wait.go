@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// At a first boot, and after a power loss, kollet may be earlier than what it
+// needs. These bound and pace its waiting.
+const (
+	askAgain  = 500 * time.Millisecond // pause between two tries
+	tellAgain = 30 * time.Second       // pause between two lines that say so
+	oneTry    = 10 * time.Second       // an engine that takes longer to say who it is does not answer
+)
+
+// await tries until it succeeds, its error is one that waiting does not mend, or
+// the limit is over. It says what it waits for.
+func (a *Agent) await(ctx context.Context, limit time.Duration, what string, try func(context.Context) error, worth func(error) bool) error {
+	begun := time.Now()
+	told := begun.Add(-tellAgain)
+	for {
+		err := try(ctx)
+		if err == nil || ctx.Err() != nil || limit <= 0 || !worth(err) {
+			return err
+		}
+		now := time.Now()
+		if now.Sub(begun) >= limit {
+			return fmt.Errorf("waited %v for %s: %w", limit, what, err)
+		}
+		if now.Sub(told) >= tellAgain {
+			a.note("", "waiting for %s, %v more at most: %v", what, (limit - now.Sub(begun)).Round(time.Second), err)
+			told = now
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(askAgain, limit)):
+		}
+	}
+}
+
+// awaitEngine waits until the engine answers, and returns what.
+func (a *Agent) awaitEngine(ctx context.Context, limit time.Duration) (info containers.Info, err error) {
+	err = a.await(ctx, limit, "the container engine", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, oneTry)
+		defer cancel()
+		info, err = a.Engine.Info(ctx)
+		return err
+	}, func(err error) bool {
+		return errors.Is(err, containers.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded)
+	})
+	return info, err
+}
