@@ -54,11 +54,19 @@ type outgoing struct {
 	process   *process.Process
 	cgroup    guest.Container
 	protects  bool // guests stay alive when it ends
+
+	told, ended time.Time // zero until it was told to end, and until it had
 }
 
+// firstMoments belong to the new process alone: the engine's cleaning up behind
+// the old one, which kollet gives the lowest priority meanwhile, and the probes
+// would take processors from it. docs/performance.md has what that is worth.
+const firstMoments = 5 * time.Millisecond
+
 // cutOver stops a group's old containers in reverse order and opens the new
-// ones' gates in order, each once those that it comes after are healthy. Between the two there is nothing but the old process's
-// own end: the engine cleans up behind it while the new one already runs.
+// ones' gates in order, each once those that it comes after are healthy. Between
+// the two there is nothing but the old process's own end: the engine cleans up
+// behind it while the new one already runs.
 func (t *transaction) cutOver(ctx context.Context, g group) error {
 	if err := t.waitForAfter(ctx, g); err != nil {
 		return err
@@ -76,14 +84,45 @@ func (t *transaction) cutOver(ctx context.Context, g group) error {
 	if err != nil {
 		return err
 	}
-	var told, ended = map[string]time.Time{}, map[string]time.Time{}
-	for _, out := range slices.Backward(leaving) {
-		told[out.service.Name] = time.Now()
-		if err := t.stopFast(ctx, out); err != nil {
+	if err := t.succeed(ctx, leaving, coming); err != nil {
+		return err
+	}
+	return t.cleanUp(ctx, leaving)
+}
+
+// succeed is the moment in which services are away.
+func (t *transaction) succeed(ctx context.Context, leaving []outgoing, coming []incoming) error {
+	for _, out := range leaving {
+		if err := process.Aside(out.cgroup.Runtime); err != nil {
+			return err
+		}
+		defer func() { _ = process.Back(out.cgroup.Runtime) }() // it ends soon
+	}
+	err := process.First(func() error {
+		if err := t.stopAll(ctx, leaving); err != nil {
+			return err
+		}
+		return t.openAll(ctx, leaving, coming)
+	})
+	if err == nil && len(leaving) > 0 && len(coming) > 0 {
+		time.Sleep(firstMoments)
+	}
+	return err
+}
+
+func (t *transaction) stopAll(ctx context.Context, leaving []outgoing) error {
+	for i := range slices.Backward(leaving) {
+		out := &leaving[i]
+		out.told = time.Now()
+		if err := t.stopFast(ctx, *out); err != nil {
 			return fmt.Errorf("stop %s: %w", out.service.Name, err)
 		}
-		ended[out.service.Name] = time.Now()
+		out.ended = time.Now()
 	}
+	return nil
+}
+
+func (t *transaction) openAll(ctx context.Context, leaving []outgoing, coming []incoming) error {
 	for _, in := range coming {
 		name := in.service.Name
 		if err := t.waitForAfter(ctx, group{{name: name, new: in.service}}); err != nil {
@@ -92,10 +131,15 @@ func (t *transaction) cutOver(ctx context.Context, g group) error {
 		if err := gate.Open(t.store().Gate(t.to.Number, name)); err != nil {
 			return fmt.Errorf("open the gate of %s: %w", name, err)
 		}
-		in.told, in.ended, in.opened = told[name], ended[name], time.Now()
+		in.opened = time.Now()
+		for _, out := range leaving {
+			if out.service.Name == name {
+				in.told, in.ended = out.told, out.ended
+			}
+		}
 		t.watch.add(in)
 	}
-	return t.cleanUp(ctx, leaving)
+	return nil
 }
 
 // outgoing takes hold of everything that is needed to stop the old containers,
@@ -283,6 +327,10 @@ func (t *transaction) startAgain(ctx context.Context, id string, m member) error
 	c, err := t.Engine.Inspect(ctx, id)
 	if err != nil {
 		return err
+	}
+	// A cut over that was killed in its middle has left its shim aside.
+	if cgroup, err := guest.ContainerOf(proc, c.PID); err == nil {
+		_ = process.Back(cgroup.Runtime)
 	}
 	restart := containers.RestartAlways
 	if m.old.Name != "" {

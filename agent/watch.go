@@ -87,6 +87,7 @@ func (w *watch) add(in incoming) {
 		}
 	})
 	w.running.Go(func() {
+		time.Sleep(firstMoments)
 		if err := health.Ready(w.ctx, w.target(in), in.service.Health); err != nil {
 			w.cancel(failure{in.service.Name, in.id, err})
 			return
