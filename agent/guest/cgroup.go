@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/process"
 )
 
@@ -56,6 +58,8 @@ func (m membership) inside(container membership) []string {
 // Container is the cgroup of a container, taken while its first process runs:
 // when that has ended, /proc says no more where it was.
 type Container struct {
+	Runtime int // the process that started it and waits for its end: the engine's shim
+
 	proc   string
 	own    membership
 	mounts map[string]string
@@ -73,7 +77,8 @@ func ContainerOf(proc string, pid int) (Container, error) {
 	if err != nil {
 		return Container{}, fmt.Errorf("read the cgroup of process %d: %w", pid, err)
 	}
-	for _, outside := range []string{"self", parent(proc, pid)} {
+	runtime := parent(proc, pid)
+	for _, outside := range []string{"self", runtime} {
 		m, err := readMembership(filepath.Join(proc, outside, "cgroup"))
 		if err != nil {
 			continue // it ended
@@ -86,7 +91,11 @@ func ContainerOf(proc string, pid int) (Container, error) {
 	if err != nil {
 		return Container{}, fmt.Errorf("find the cgroup hierarchies: %w", err)
 	}
-	return Container{proc: proc, own: own, mounts: hierarchies(string(mountinfo))}, nil
+	shim, err := strconv.Atoi(runtime)
+	if err != nil {
+		shim = 0 // the first process has just ended
+	}
+	return Container{Runtime: shim, proc: proc, own: own, mounts: hierarchies(string(mountinfo))}, nil
 }
 
 // parent is who started a process: the runtime, if it is a container's first.
@@ -140,20 +149,42 @@ func (c Container) Processes() ([]int, error) {
 		if own == "/" || !ok {
 			continue
 		}
-		err := filepath.WalkDir(filepath.Join(mount, own), func(at string, d os.DirEntry, err error) error {
-			if gone(err) || err == nil && !d.IsDir() {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			return readProcs(filepath.Join(at, "cgroup.procs"), pids)
-		})
+		err := processesBelow(filepath.Join(mount, own), pids)
 		if err != nil {
 			return nil, fmt.Errorf("list the processes of a container: %w", err)
 		}
 	}
 	return slices.Sorted(maps.Keys(pids)), nil
+}
+
+// processesBelow reads the processes of a cgroup and of those below it. A cgroup
+// that has none below it is not listed: its directory has two links then, and a
+// service is down meanwhile.
+func processesBelow(dir string, pids map[int]bool) error {
+	var st unix.Stat_t
+	err := unix.Stat(dir, &st)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return &os.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	if err := readProcs(filepath.Join(dir, "cgroup.procs"), pids); err != nil || st.Nlink == 2 {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !gone(err) {
+		return err
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		if err := processesBelow(filepath.Join(dir, entry.Name()), pids); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readProcs reads a cgroup.procs file. One of a threaded cgroup cannot be read
