@@ -15,6 +15,7 @@ busybox-static cpio
 iproute2 iptables kmod procps
 systemd cloud-init
 shellcheck
+python3-heat
 '
 # ca-certificates curl unzip   the Go toolchain
 # git                          the version
@@ -24,6 +25,7 @@ shellcheck
 # mmdebstrap zstd              the images' Debian
 # qemu-*, busybox, cpio        guests, and machines that are nodes
 # iproute2 iptables kmod procps  what a node has
+# python3-heat                 the Heat templates are checked by Heat itself
 # systemd cloud-init           they check what kollet writes for them; neither need run
 
 [ "$(id -u)" = 0 ] || { echo "deps: packages can be installed by root only; run it with sudo" >&2; exit 1; }
