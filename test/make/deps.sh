@@ -14,6 +14,7 @@ qemu-system-x86 qemu-utils
 busybox-static cpio
 iproute2 iptables kmod procps
 systemd cloud-init
+xorriso genisoimage
 shellcheck
 python3-heat
 '
@@ -27,6 +28,7 @@ python3-heat
 # iproute2 iptables kmod procps  what a node has
 # python3-heat                 the Heat templates are checked by Heat itself
 # systemd cloud-init           they check what kollet writes for them; neither need run
+# xorriso genisoimage          they read the images that kollet seed makes
 
 [ "$(id -u)" = 0 ] || { echo "deps: packages can be installed by root only; run it with sudo" >&2; exit 1; }
 # shellcheck disable=SC1091
@@ -67,3 +69,7 @@ for service in rabbitmq-server docker-registry; do
 		;;
 	esac
 done
+
+# At the next boot cloud-init would take this machine for a new server, and give
+# it other host keys and another network (doc/rtd/howto/disable_cloud_init.rst).
+case " $missing " in *" cloud-init "*) touch /etc/cloud/cloud-init.disabled ;; esac
