@@ -86,7 +86,7 @@ type text string
 
 // MarshalYAML is yaml.v3's.
 func (t text) MarshalYAML() (any, error) {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(t)}
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(t), Style: yaml.DoubleQuotedStyle}
 	if strings.Contains(string(t), "\n") {
 		n.Style = yaml.LiteralStyle
 	}

@@ -162,7 +162,7 @@ type Written struct {
 	Permissions string `json:"permissions,omitempty" yaml:"permissions"`
 	Size        int    `json:"size" yaml:"-"`
 
-	written int // bytes that it takes in the cloud-config, about
+	text string // of its content, as it stands in the cloud-config
 }
 
 // filesOf lists the files that a cloud-config writes, and counts its commands.
@@ -177,8 +177,8 @@ func filesOf(data []byte) (files []Written, commands int) {
 	}
 	_ = yaml.Unmarshal(data, &c) // what could be read counts
 	for _, f := range c.WriteFiles {
-		f.written = len(f.Content.Value)
-		f.Size = f.written
+		f.text = f.Content.Value
+		f.Size = len(f.text)
 		if plain, ok := unbase64([]byte(f.Content.Value)); ok && strings.Contains(f.Encoding, "b") {
 			f.Size = len(plain)
 		}

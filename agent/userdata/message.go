@@ -136,7 +136,7 @@ func (m *Message) fits(limit int) error {
 		fmt.Fprintf(&b, "; with --gzip it would still have %d", small.Encoded())
 	}
 	b.WriteString("\n  the largest in it; put some of it into the image, or have the node fetch it with an include file:")
-	for _, piece := range largest(m.Parts) {
+	for _, piece := range largest(m.Parts, m.Gzip) {
 		fmt.Fprintf(&b, "\n  %8d  %s", piece.size, piece.name)
 	}
 	return fmt.Errorf("%s", b.String())
@@ -148,21 +148,29 @@ type piece struct {
 	size int
 }
 
-// largest lists parts, and the files in cloud-configs, largest first.
-func largest(parts []Part) []piece {
+// largest lists parts, and the files in cloud-configs, largest first. Sizes are
+// of what they add: compressed, if that is what becomes of them.
+func largest(parts []Part, compress bool) []piece {
+	size := func(data []byte) int {
+		if compress {
+			return len(zip(data))
+		}
+		return len(data)
+	}
 	var all []piece
 	for _, p := range parts {
 		if p.Type != CloudConfigType {
-			all = append(all, piece{"part " + p.Name, len(p.Data)})
+			all = append(all, piece{"part " + p.Name, size(p.Data)})
 			continue
 		}
 		files, _ := filesOf(p.Data)
-		rest := len(p.Data)
+		rest := size(p.Data)
 		for _, f := range files {
-			all = append(all, piece{"file " + f.Path, f.written})
-			rest -= f.written
+			n := size([]byte(f.text))
+			all = append(all, piece{"file " + f.Path, n})
+			rest -= n
 		}
-		all = append(all, piece{"part " + p.Name + " without its files", rest})
+		all = append(all, piece{"part " + p.Name + " without its files", max(rest, 0)})
 	}
 	slices.SortStableFunc(all, func(a, b piece) int { return cmp.Compare(b.size, a.size) })
 	return all[:min(len(all), 8)]

@@ -24,9 +24,10 @@ const SecretsDir = EtcDir + "/secrets"
 
 // Node says what a node is given for kollet.
 type Node struct {
+	Host      string            // the server's name, if it is known, for templates and overrides
 	NodeFile  string            // its path here
 	Tree      string            // all below this directory goes to EtcDir; "": nothing
-	Overrides string            // this directory goes to agent.OverridesDir; "": nothing
+	Overrides string            // this directory goes to agent.OverridesDir, instead of the tree's
 	Secrets   map[string]string // name: the file here that holds the value
 	Files     []File
 	OnNode    []string // files, or directories of files, that the node has already
@@ -52,7 +53,10 @@ func (n Node) part(problems *nodefile.Problems) Part {
 func (n Node) files(problems *nodefile.Problems) map[string]File {
 	files := map[string]File{}
 	collect(files, n.Tree, EtcDir, problems)
-	collect(files, n.Overrides, agent.OverridesDir, problems)
+	if n.Overrides != "" {
+		maps.DeleteFunc(files, func(at string, _ File) bool { return strings.HasPrefix(at, agent.OverridesDir+"/") })
+		collect(files, n.Overrides, agent.OverridesDir, problems)
+	}
 	data, err := os.ReadFile(n.NodeFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		problems.Addf(nodefile.Place{File: n.NodeFile}, "", "there is no node file; write one (see `kollet help node-file`), or name another with --node-file")
@@ -68,6 +72,7 @@ func (n Node) files(problems *nodefile.Problems) map[string]File {
 	n.named(files, node, problems)
 	if node != nil && err == nil {
 		n.missing(files, node, problems)
+		n.rehearse(node, problems)
 	}
 	return files
 }
@@ -123,10 +128,6 @@ func (n Node) missing(files map[string]File, node *nodefile.Node, problems *node
 			if f.Source != "" {
 				need(f.Place, f.Key+".source", f.Source, "give it with --file "+f.Source+"=FILE")
 			}
-			if f.Template != "" && !slices.Contains(configs.Templates(), f.Template) {
-				file := agent.TemplatesDir + "/" + f.Template
-				need(f.Place, f.Key+".template", file, "give it with --file "+file+"=FILE")
-			}
 		}
 	}
 }
@@ -148,7 +149,7 @@ func split(err error) []error {
 }
 
 // collect adds all files below a directory here, as files below to on the node.
-// What editors leave, and what is hidden, stays here.
+// What is hidden stays here; rendering leaves it alone too.
 func collect(files map[string]File, dir, to string, problems *nodefile.Problems) {
 	if dir == "" {
 		return
@@ -157,7 +158,7 @@ func collect(files map[string]File, dir, to string, problems *nodefile.Problems)
 		if err != nil {
 			return err
 		}
-		if name := d.Name(); at != dir && (strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~")) {
+		if at != dir && strings.HasPrefix(d.Name(), ".") {
 			if d.IsDir() {
 				return fs.SkipDir
 			}

@@ -3,6 +3,7 @@ package userdata
 import (
 	"bytes"
 	_ "embed" // the part handler
+	"net/url"
 	"slices"
 	"strings"
 
@@ -108,6 +109,34 @@ func (p Part) check(problems *nodefile.Problems) {
 		problems.Addf(at, "", "expected %q as its first line", beginning(p.Type))
 	case p.Type == CloudConfigType:
 		checkCloudConfig(p.Name, p.Data, problems)
+	case strings.HasPrefix(p.Type, "text/x-include"):
+		p.checkInclude(problems)
+	}
+}
+
+// checkInclude goes over the lines of an include file as cloud-init does: one
+// URL each, also on the first line, behind its mark.
+func (p Part) checkInclude(problems *nodefile.Problems) {
+	found, number := false, 0
+	for line := range strings.Lines(string(p.Data)) {
+		number++
+		for _, mark := range []string{"#include-once", "#include"} {
+			if len(line) >= len(mark) && strings.EqualFold(line[:len(mark)], mark) {
+				line = line[len(mark):]
+				break
+			}
+		}
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		found = true
+		if u, err := url.Parse(line); err != nil || !slices.Contains([]string{"http", "https", "file"}, u.Scheme) {
+			problems.Addf(nodefile.Place{File: p.Name, Line: number, Column: 1}, "", "expected a URL (http, https, file), got %q", line)
+		}
+	}
+	if !found {
+		problems.Addf(nodefile.Place{File: p.Name}, "", "the include file names no URL; write one a line")
 	}
 }
 

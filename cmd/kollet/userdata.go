@@ -22,11 +22,11 @@ const userdataLong = `Userdata makes what a server is given as user-data, so tha
 node file and what belongs to it, installs kollet if the image lacks it, and runs
 kollet bootstrap at the end of the first boot.
 
-The node file is checked as kollet upgrade checks it, and so is that every file
-which it names goes to the node too; what only the node can tell, such as mounts,
-is not. With --root DIR all of DIR/etc/kollet goes to the node: put there what
+The node file is checked as kollet upgrade checks it, its templates are rendered
+for a try, and every file that it names has to go to the node too; what only the
+node can tell, such as mounts, is not checked. With --root DIR all of DIR/etc/kollet goes to the node: put there what
 should be in /etc/kollet, the overrides below config and the secrets below
-secrets. Names that begin with a dot or end in ~ stay behind.
+secrets. Names that begin with a dot stay behind.
 
 Without parts of your own the result is a plain cloud-config, else a MIME
 multipart message. Your parts come before kollet's, and cloud-init runs your
@@ -57,18 +57,21 @@ func (a *app) userdataBuild(name string) *cobra.Command {
   openstack server create --user-data user-data …`,
 		Args: cobra.NoArgs,
 		RunE: a.offline(func(_ context.Context, node *agent.Agent, _ []string) (view.View, error) {
-			r, err := from.recipe(a, node)
-			if err != nil {
-				return nil, agent.BadInput{Err: err}
+			printed := to.path == "" || to.path == "-"
+			if !printed {
+				if err := to.free(); err != nil {
+					return nil, err
+				}
 			}
+			r, flags := from.recipe(a, node)
 			m, err := userdata.Build(r)
-			if err != nil {
+			if err := errors.Join(flags, err); err != nil {
 				return nil, agent.BadInput{Err: err}
 			}
-			if to.path == "" || to.path == "-" {
+			if printed {
 				return view.UserData{Report: m.Report(), Data: m.Data}, nil
 			}
-			if err := to.write(m.Data); err != nil {
+			if err := durable.WriteFile(to.path, m.Data, 0o600); err != nil {
 				return nil, err
 			}
 			return view.UserData{Report: m.Report(), Path: to.path}, nil
@@ -110,7 +113,7 @@ func (r *recipe) add(cmd *cobra.Command) {
 
 func (r *recipe) recipe(a *app, node *agent.Agent) (userdata.Recipe, error) {
 	n := userdata.Node{
-		NodeFile: filepath.Join(node.Root, node.NodeFile), Overrides: r.overrides, OnNode: r.onNode,
+		Host: a.flags.host, NodeFile: filepath.Join(node.Root, node.NodeFile), Overrides: r.overrides, OnNode: r.onNode,
 		Secrets: map[string]string{}, Install: r.install, Bootstrap: r.args,
 	}
 	if a.flags.root != "" { // as it was given: errors name it
@@ -133,7 +136,10 @@ func (r *recipe) recipe(a *app, node *agent.Agent) (userdata.Recipe, error) {
 	}
 	for _, s := range r.parts {
 		p, err := partFlag(s)
-		out.Parts, all = append(out.Parts, p), append(all, err)
+		if err == nil {
+			out.Parts = append(out.Parts, p)
+		}
+		all = append(all, err)
 	}
 	for _, s := range r.stored {
 		data, err := os.ReadFile(s)
@@ -231,13 +237,6 @@ func (t *target) free() error {
 		return agent.BadInput{Err: err}
 	}
 	return nil
-}
-
-func (t *target) write(data []byte) error {
-	if err := t.free(); err != nil {
-		return err
-	}
-	return durable.WriteFile(t.path, data, 0o600)
 }
 
 func (a *app) userdataInspect() *cobra.Command {

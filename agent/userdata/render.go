@@ -1,0 +1,120 @@
+package userdata
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs"
+)
+
+// rehearsal renders here what the node will render, to find what is wrong with
+// it before a server boots. What depends on the server's instance data, or on
+// files that are given one by one, is left for the node to find.
+type rehearsal struct {
+	*configs.Renderer
+	node     Node
+	problems *nodefile.Problems
+	partial  bool // something was left out
+}
+
+// rehearse renders every file and expands every string of the node's services.
+func (n Node) rehearse(node *nodefile.Node, problems *nodefile.Problems) {
+	in := configs.Inputs{
+		Host: cmp.Or(n.Host, "node"), Vars: node.Vars, OwnVars: node.OwnVars,
+		Secrets: map[string]string{}, Instance: map[string]any{}, Overrides: n.overrides(),
+	}
+	for name := range node.Secrets {
+		in.Secrets[name] = "?"
+	}
+	if n.Tree != "" {
+		in.Templates = filepath.Join(n.Tree, path.Base(agent.TemplatesDir))
+	}
+	renderer, err := configs.New(in)
+	if err != nil {
+		problems.Add(err)
+		return
+	}
+	before := problems.Len()
+	r := rehearsal{Renderer: renderer, node: n, problems: problems, partial: len(n.Files) > 0}
+	for _, name := range node.Order() {
+		r.service(name, node)
+	}
+	if problems.Len() == before && !r.partial {
+		problems.Add(renderer.Unused()...)
+	}
+}
+
+// overrides is the directory here of what goes to agent.OverridesDir.
+func (n Node) overrides() string {
+	if n.Overrides == "" && n.Tree != "" {
+		return filepath.Join(n.Tree, path.Base(agent.OverridesDir))
+	}
+	return n.Overrides
+}
+
+func (r *rehearsal) service(name string, node *nodefile.Node) {
+	s, key := node.Services[name], "services."+name
+	for i, f := range s.Config {
+		if f.Source != "" || r.elsewhere(f.Template) {
+			continue
+		}
+		_, err := r.Render(name, configs.File{
+			Where: f.Key, Name: fmt.Sprintf("%02d-%s", i, path.Base(f.Dest)), Template: f.Template, Content: f.Content,
+			Format: f.Format, Overrides: f.Overrides, Optional: f.Optional,
+		})
+		r.add(f.Place, err)
+	}
+	expand := func(key string, texts ...string) {
+		for _, text := range texts {
+			_, err := r.Expand(name, key, text)
+			r.add(node.Place(key), err)
+		}
+	}
+	expand(key+".entrypoint", s.Entrypoint...)
+	expand(key+".command", s.Command...)
+	expand(key+".warm", s.Warm...)
+	for _, variable := range slices.Sorted(maps.Keys(s.Environment)) {
+		expand(key+".environment."+variable, s.Environment[variable])
+	}
+	for _, m := range s.Mounts {
+		expand(m.Key+".source", m.Source)
+	}
+	for _, p := range s.Health {
+		expand(p.Key, append([]string{p.TCP, p.Unix, p.HTTP}, p.Exec...)...)
+	}
+}
+
+// elsewhere tells of a template that is not in the directory of templates.
+func (r *rehearsal) elsewhere(template string) bool {
+	file := path.Join(agent.TemplatesDir, template)
+	given := func(f File) bool { return f.Path == file }
+	if template == "" || slices.Contains(configs.Templates(), template) {
+		return false
+	}
+	if slices.ContainsFunc(r.node.Files, given) || r.node.there(file) {
+		r.partial = true
+		return true
+	}
+	return false
+}
+
+// add notes a problem, unless only the server can tell whether it is one.
+func (r *rehearsal) add(at nodefile.Place, err error) {
+	if err == nil {
+		return
+	}
+	for _, one := range split(err) {
+		if strings.Contains(one.Error(), "instance data has no") {
+			r.partial = true
+			continue
+		}
+		r.problems.Add(nodefile.Problem{Place: at, Text: one.Error()})
+	}
+}
