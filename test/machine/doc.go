@@ -14,6 +14,8 @@
 //     be fetched; /sys shows this network,
 //   - /run is empty, and /etc, /var/lib and /var/log may be written to: that is
 //     thrown away. A scenario can therefore use kollet's real paths,
+//   - /dev/kvm, where there is one, belongs to a group that is not root's, as on
+//     a node,
 //   - TMPDIR is a directory on disk that is removed at the end; see Dir for one
 //     that is removed with the test, mounts and all,
 //   - the cgroup hierarchies are the real ones. Containers are below

@@ -56,6 +56,9 @@ func prepare(dir string, hostNetwork bool) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
+	if err := ordinaryKVM(dir); err != nil {
+		return err
+	}
 	resolv, resolvErr := os.ReadFile("/etc/resolv.conf") // often a link into /run
 	// Of two mounts at /run Docker takes the lower one to tell whether it is
 	// shared: getSourceMount in its daemon/oci_linux.go.
@@ -80,6 +83,41 @@ func prepare(dir string, hostNetwork bool) error {
 	}
 	return loopbackUp()
 }
+
+// ordinaryKVM gives /dev/kvm, where there is one, the owner and mode that it has
+// on a node (udev's 50-udev-default.rules). Where it is root's alone, libvirt
+// finds as root that QEMU can use it and as the guests' user that it cannot,
+// trusts nothing that it knows, and starts every QEMU program anew for each
+// answer: seconds at a time.
+func ordinaryKVM(dir string) error {
+	const path = "/dev/kvm"
+	var there unix.Stat_t
+	if err := unix.Stat(path, &there); err != nil || there.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return nil
+	}
+	own := filepath.Join(dir, "dev") // devices work on a file system that allows them
+	if err := os.Mkdir(own, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("dev", own, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755"); err != nil {
+		return fmt.Errorf("mount a place for devices: %w", err)
+	}
+	device := filepath.Join(own, "kvm")
+	if err := unix.Mknod(device, unix.S_IFCHR|0o660, int(there.Rdev)); err != nil {
+		return fmt.Errorf("make %s: %w", device, err)
+	}
+	if err := errors.Join(os.Chown(device, 0, kvmGroup), os.Chmod(device, 0o660)); err != nil {
+		return err
+	}
+	if err := unix.Mount(device, path, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("lay a device over %s: %w", path, err)
+	}
+	return nil
+}
+
+// kvmGroup is any that is not root's: each Debian numbers the group kvm as it
+// comes.
+const kvmGroup = 993
 
 // disposable lays an empty layer over a directory, so that whatever is written
 // there is gone with the machine.

@@ -220,3 +220,18 @@ func TestRunIsMountedOnce(t *testing.T) {
 		t.Errorf("mounts at /run: %q, want one", there)
 	}
 }
+
+func TestKVMBelongsToAGroup(t *testing.T) {
+	var there, outside unix.Stat_t
+	if err := unix.Stat("/dev/kvm", &there); err != nil {
+		t.Logf("no /dev/kvm here: %v", err)
+		return
+	}
+	if there.Gid == 0 || there.Mode&0o777 != 0o660 || there.Mode&unix.S_IFMT != unix.S_IFCHR {
+		t.Errorf("/dev/kvm has group %d, mode %o", there.Gid, there.Mode)
+	}
+	// It is laid over the other, which is not changed.
+	if err := unix.Stat("/dev/null", &outside); err != nil || outside.Dev == there.Dev {
+		t.Errorf("/dev/kvm is on device %x as /dev/null is: %v", there.Dev, err)
+	}
+}
