@@ -81,7 +81,7 @@ func publicKey(line string) error {
 // network checks the interfaces and what goes over them.
 func (c checker) network() {
 	for i, s := range c.DNS.Servers {
-		if _, err := netip.ParseAddr(s); err != nil {
+		if a, err := netip.ParseAddr(s); err != nil || a.Zone() != "" {
 			c.bad(item("dns.servers", i), "expected an address, got %q", s)
 		}
 	}
@@ -138,7 +138,7 @@ func (c checker) addresses(n *Interface, key string, defaults map[bool]string) {
 	}
 	within := func(key, s string) (netip.Addr, bool) {
 		a, err := netip.ParseAddr(s)
-		if err != nil {
+		if err != nil || a.Zone() != "" {
 			c.bad(key, "expected an address, got %q", s)
 			return a, false
 		}

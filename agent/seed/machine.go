@@ -134,7 +134,8 @@ func (c checker) apply(change Change) {
 		c.problems.Add(err)
 	}
 	if c.VendorData != "" {
-		c.vendorData = c.read("vendor_data", c.beside(c.VendorData))
+		c.VendorData = c.beside(c.VendorData)
+		c.vendorData = c.read("vendor_data", c.VendorData)
 	}
 }
 

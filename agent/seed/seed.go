@@ -43,6 +43,11 @@ func Make(m *Machine, format Format) (*Seed, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.vendorData != nil {
+		if m.vendorData, err = userdata.Check(m.VendorData, m.vendorData); err != nil {
+			return nil, err
+		}
+	}
 	s := &Seed{Format: format, Files: map[string][]byte{}}
 	if format == ConfigDrive {
 		return s, s.configDrive(m, user)
@@ -67,7 +72,7 @@ func (m *Machine) userData() ([]byte, error) {
 	case own:
 		return userdata.Join(c.Part("seed.yaml"), m.UserData, m.given)
 	case m.given != nil:
-		return m.given, nil
+		return userdata.Check(m.UserData, m.given)
 	}
 	return []byte("#cloud-config\n{}\n"), nil
 }

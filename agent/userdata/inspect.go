@@ -59,6 +59,9 @@ func Read(name string, data []byte) (*Message, bool, error) {
 	if err := m.walk(header{message.Header.Get}, message.Body, 0); err != nil {
 		return nil, false, fmt.Errorf("%s: part %d: %w", name, len(m.Parts)+1, err)
 	}
+	if len(m.Parts) == 0 {
+		return nil, false, fmt.Errorf("%s: the message has no parts; its boundary stands nowhere in it", name)
+	}
 	return m, was64, nil
 }
 
@@ -128,6 +131,9 @@ func (m *Message) leaf(h header, kind string, params map[string]string, body io.
 		body = quotedprintable.NewReader(body)
 	}
 	data, err := io.ReadAll(body)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the message ends in the middle of it; read it again from where it came")
+	}
 	if err != nil {
 		return err
 	}

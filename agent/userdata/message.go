@@ -175,31 +175,3 @@ func largest(parts []Part, compress bool) []piece {
 	slices.SortStableFunc(all, func(a, b piece) int { return cmp.Compare(b.size, a.size) })
 	return all[:min(len(all), 8)]
 }
-
-// Join puts a cloud-config before user-data that exists already; given may be
-// nil. What the operator says there stays as it is.
-func Join(first Part, name string, given []byte) ([]byte, error) {
-	if given == nil {
-		return first.Data, nil
-	}
-	m, _, err := Read(name, given)
-	if err != nil {
-		return nil, err
-	}
-	parts := []Part{first}
-	switch {
-	case m.Format == Multipart: // whole, with headers that kollet does not know
-		parts = append(parts, Part{Type: "multipart/mixed", Data: m.plain})
-	default:
-		p := m.Parts[0]
-		p.Name = "01-" + plainName(name)
-		if p.Type == CloudConfigType && !mergesItself(p.Data) {
-			p.Merge = mergeLists
-		}
-		parts = append(parts, p)
-	}
-	if err := m.Problems(name); err != nil {
-		return nil, err
-	}
-	return compose(parts), nil
-}
