@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/docker/go-units"
@@ -111,16 +109,6 @@ func (a *Agent) readSecrets(node *nodefile.Node, problems *nodefile.Problems) ma
 	return values
 }
 
-// secretsForRedaction reads what secrets it can, to keep them out of messages,
-// also from a node file that is wrong or lacks what the command line gives.
-func (a *Agent) secretsForRedaction() map[string]string {
-	node, _ := a.readNode(Options{})
-	if node == nil {
-		return nil
-	}
-	return a.readSecrets(node, &nodefile.Problems{})
-}
-
 // instance is what cloud-init knows of this machine; empty where it did not run.
 func (a *Agent) instance() map[string]any {
 	data, err := os.ReadFile(a.path(InstanceData))
@@ -170,24 +158,6 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 	return s, files
 }
 
-// keepSecretsOut refuses a secret's value in anything but a rendered file: the
-// engine shows all of it to whoever asks, and so does the process list.
-func (b *builder) keepSecretsOut(s generation.Service) {
-	data, err := json.Marshal(s)
-	if err != nil {
-		b.problems.Add(err)
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(b.secrets)) {
-		value := b.secrets[name]
-		quoted, _ := json.Marshal(value) // a string
-		if len(value) >= shortSecret && bytes.Contains(data, bytes.Trim(quoted, `"`)) {
-			key := "services." + b.name
-			b.problems.Addf(b.node.Place(key), key, "the value of secret %s stands in it; secrets may be used in config files alone", name)
-		}
-	}
-}
-
 // check finds what no engine could honour before anything is pulled.
 func (b *builder) check(s generation.Service) {
 	s.Image.ID = "sha256:" + generation.Sum(nil) // not known yet
@@ -196,10 +166,6 @@ func (b *builder) check(s generation.Service) {
 		b.problems.Addf(b.node.Place(key), key, "%v", err)
 	}
 }
-
-// shortSecret is the length below which a value is not looked for in other
-// texts: too much would be taken for it.
-const shortSecret = 4
 
 // mode translates the node file's word for a container's own namespace.
 func mode(word string) string {
@@ -357,42 +323,4 @@ func (a *Agent) images(ctx context.Context, t *target, current generation.Genera
 		}
 	}
 	return nil
-}
-
-// redact keeps secrets out of an error, whoever put them there.
-func (t *target) redact(err error) error {
-	if t == nil || err == nil {
-		return err
-	}
-	text := redactText(t.secrets, err.Error())
-	if text == err.Error() {
-		return err
-	}
-	return redacted{text, err}
-}
-
-// redacted is an error that says less, but is of the same kind: exit statuses
-// hang on it.
-type redacted struct {
-	text string
-	err  error
-}
-
-func (r redacted) Error() string { return r.text }
-func (r redacted) Unwrap() error { return r.err }
-
-// redactText replaces secrets by their names, as they are and as %q and JSON
-// show them; the longest first, since one may be a part of another.
-func redactText(secrets map[string]string, text string) string {
-	names := slices.SortedFunc(maps.Keys(secrets), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(secrets[b]), len(secrets[a])), cmp.Compare(a, b))
-	})
-	var pairs []string
-	for _, name := range names {
-		if value := secrets[name]; len(value) >= shortSecret {
-			quoted := strconv.Quote(value)
-			pairs = append(pairs, value, "<secret "+name+">", quoted[1:len(quoted)-1], "<secret "+name+">")
-		}
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
 }
