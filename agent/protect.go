@@ -127,7 +127,7 @@ func (t *transaction) libvirtKnows(ctx context.Context, s generation.Service) er
 
 func (t *transaction) unknownGuests(ctx context.Context, s generation.Service, id string) ([]string, error) {
 	var out strings.Builder
-	status, err := t.Engine.Exec(ctx, id, containers.Exec{Argv: s.Guests.List, User: s.User, Stdout: &out, Stderr: &out})
+	status, err := t.Engine.Exec(ctx, id, containers.Exec{Argv: s.Guests.List, User: s.User, Short: true, Stdout: &out, Stderr: &out})
 	if err != nil {
 		return nil, err
 	}

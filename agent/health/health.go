@@ -165,7 +165,7 @@ func get(ctx context.Context, url string) error {
 
 func execute(ctx context.Context, t Target, argv []string) error {
 	var out bytes.Buffer
-	status, err := t.Engine.Exec(ctx, t.ID, containers.Exec{Argv: argv, User: t.User, Stdout: &out, Stderr: &out})
+	status, err := t.Engine.Exec(ctx, t.ID, containers.Exec{Argv: argv, User: t.User, Short: true, Stdout: &out, Stderr: &out})
 	if err != nil {
 		return fmt.Errorf("probe %q: %w", strings.Join(argv, " "), err)
 	}

@@ -26,13 +26,15 @@ var execTests = []test{
 			"echo 'OCI runtime exec failed: really'": {0, "OCI runtime exec failed: really\n", ""},
 			"head -c 1000000 /dev/zero | tr '\\0' a": {0, strings.Repeat("a", 1000000), ""},
 		} {
-			var out, errors bytes.Buffer
-			status, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"sh", "-c", script}, Stdout: &out, Stderr: &errors})
-			must(t, err)
-			equal(t, "status of "+script, status, want.status)
-			equal(t, "output of "+script, out.String(), want.out)
-			equal(t, "errors of "+script, errors.String(), want.errors)
-			status, err = s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"sh", "-c", script}})
+			for _, short := range []bool{false, true} {
+				var out, errors bytes.Buffer
+				status, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"sh", "-c", script}, Short: short, Stdout: &out, Stderr: &errors})
+				must(t, err)
+				equal(t, "status of "+script, status, want.status)
+				equal(t, "output of "+script, out.String(), want.out)
+				equal(t, "errors of "+script, errors.String(), want.errors)
+			}
+			status, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"sh", "-c", script}})
 			must(t, err)
 			equal(t, "status, output dropped, of "+script, status, want.status)
 		}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -104,7 +103,11 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 	}
 	id = id[:32]
 	input := newInput(cmd.Stdin)
-	process, err := task.Exec(ctx, id, spec, cio.NewCreator(streams(input, cmd), cio.WithFIFODir(fifoDir)))
+	creator := cio.NewCreator(streams(input, cmd), cio.WithFIFODir(fifoDir))
+	if cmd.Short {
+		creator = toFiles(cmd)
+	}
+	process, err := task.Exec(ctx, id, spec, creator)
 	if err != nil {
 		return 0, err
 	}
@@ -183,35 +186,6 @@ func kill(process client.Process) {
 	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
 	defer cancel()
 	_ = process.Kill(ctx, syscall.SIGKILL)
-}
-
-func streams(in *input, cmd containers.Exec) cio.Opt {
-	return func(s *cio.Streams) {
-		if in != nil {
-			s.Stdin = in
-		}
-		both := &sync.Mutex{}
-		s.Stdout, s.Stderr, s.Terminal = &shared{both, orDiscard(cmd.Stdout)}, &shared{both, orDiscard(cmd.Stderr)}, cmd.TTY
-	}
-}
-
-// shared is one of two writers, which may be the same, of two goroutines.
-type shared struct {
-	both *sync.Mutex
-	to   io.Writer
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.both.Lock()
-	defer s.both.Unlock()
-	return s.to.Write(p)
-}
-
-func orDiscard(w io.Writer) io.Writer {
-	if w == nil {
-		return io.Discard
-	}
-	return w
 }
 
 // input tells when its reader has ended.

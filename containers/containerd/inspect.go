@@ -104,22 +104,41 @@ type state struct {
 	pid int
 }
 
-// look asks for the state of a container's task, in one request.
+// shimTime is how long a shim may take to answer. One whose command was to be
+// started by a caller that was killed waits half a minute for the caller to read
+// its output, and answers nobody meanwhile (containerd 1.6,
+// pkg/process/exec.go: start).
+const shimTime = 45 * time.Second
+
+// look asks for the state of a container's task. containerd passes the question
+// on to the task's shim, and answers after two seconds that it does not know if
+// the shim does not: nothing may be decided on that.
 func (e *Engine) look(ctx context.Context, id string) (state, error) {
-	answer, err := e.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
-	if err != nil {
-		err = errgrpc.ToNative(err)
-		if errdefs.IsNotFound(err) {
-			err = nil
+	for until := time.Now().Add(shimTime); ; {
+		answer, err := e.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
+		if err != nil {
+			err = errgrpc.ToNative(err)
+			if errdefs.IsNotFound(err) {
+				err = nil
+			}
+			return state{}, err
 		}
-		return state{}, err
+		p := answer.Process
+		now := state{pid: int(p.Pid), Status: client.Status{
+			Status:     client.ProcessStatus(strings.ToLower(p.Status.String())),
+			ExitStatus: p.ExitStatus,
+			ExitTime:   p.ExitedAt.AsTime(),
+		}}
+		if now.Status.Status != client.Unknown {
+			return now, nil
+		}
+		if time.Now().After(until) {
+			return state{}, fmt.Errorf("its shim (containerd-shim-runc-v2 -id %s) has not answered for %v: end that process", id, shimTime)
+		}
+		if err := pause(ctx); err != nil {
+			return state{}, err
+		}
 	}
-	p := answer.Process
-	return state{pid: int(p.Pid), Status: client.Status{
-		Status:     client.ProcessStatus(strings.ToLower(p.Status.String())),
-		ExitStatus: p.ExitStatus,
-		ExitTime:   p.ExitedAt.AsTime(),
-	}}, nil
 }
 
 // task returns a container's task, nil if there is none, and its status.
@@ -128,17 +147,21 @@ func (e *Engine) task(ctx context.Context, id string) (client.Task, client.Statu
 	if err != nil {
 		return nil, client.Status{}, err
 	}
-	task, err := c.Task(ctx, nil)
-	if err == nil {
-		var status client.Status
-		if status, err = task.Status(ctx); err == nil {
-			return task, status, nil
+	for {
+		now, err := e.look(ctx, id)
+		if err != nil || now.Status.Status == "" {
+			return nil, client.Status{}, err
+		}
+		task, err := c.Task(ctx, nil)
+		if errdefs.IsNotFound(err) {
+			return nil, client.Status{}, nil
+		}
+		// Without its process's number, which the client did not get if the shim
+		// is silent again, a task is not killed before it is deleted.
+		if err != nil || task.Pid() != 0 || now.pid == 0 {
+			return task, now.Status, err
 		}
 	}
-	if errdefs.IsNotFound(err) {
-		return nil, client.Status{}, nil
-	}
-	return nil, client.Status{}, err
 }
 
 // runOf is when a container's last run began, from the file that the writer of

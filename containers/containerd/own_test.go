@@ -64,6 +64,14 @@ func TestUnreachableEngineIsNamed(t *testing.T) {
 	}
 }
 
+// unread is what a command prints to a pipe whose reader never comes.
+type unread string
+
+func (u unread) Config() cio.Config { return cio.Config{Stdout: string(u)} }
+func (u unread) Cancel()            {}
+func (u unread) Wait()              {}
+func (u unread) Close() error       { return nil }
+
 // TestContainerd is about what only containerd has; raw is its own client.
 func TestContainerd(t *testing.T) {
 	daemon := machine.NewContainerd(t)
@@ -95,6 +103,31 @@ func TestContainerd(t *testing.T) {
 		must(t, engine.Logs(t.Context(), id, containers.LogOptions{}, &out))
 		return out.String()
 	}
+
+	t.Run("stops although its shim waits for a reader that was killed", func(t *testing.T) {
+		id, c := create(t)
+		must(t, engine.Start(t.Context(), id))
+		task, err := c.Task(t.Context(), nil)
+		must(t, err)
+		spec, err := c.Spec(t.Context())
+		must(t, err)
+		pipe := filepath.Join(t.TempDir(), "nobody-reads")
+		must(t, syscall.Mkfifo(pipe, 0o600))
+		spec.Process.Args = []string{"/bin/true"}
+		command, err := task.Exec(t.Context(), "abandoned", spec.Process, func(string) (cio.IO, error) { return unread(pipe), nil })
+		must(t, err)
+		go func() { _ = command.Start(t.Context()) }() // hangs until the shim gives up
+		eventually(t, "the shim says nothing", func() bool {
+			status, err := task.Status(t.Context())
+			return err == nil && status.Status == client.Unknown
+		})
+		now, err := engine.Inspect(t.Context(), id)
+		must(t, err)
+		if now.State != containers.StateRunning || now.PID == 0 {
+			t.Errorf("it is %s with pid %d", now.State, now.PID)
+		}
+		discard(t, id)
+	})
 
 	t.Run("changed by hand", func(t *testing.T) {
 		id, c := create(t)

@@ -1,0 +1,98 @@
+package containerd
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/containerd/containerd/v2/pkg/cio"
+
+	"github.com/kollet/kollet/containers"
+)
+
+func streams(in *input, cmd containers.Exec) cio.Opt {
+	return func(s *cio.Streams) {
+		if in != nil {
+			s.Stdin = in
+		}
+		both := &sync.Mutex{}
+		s.Stdout, s.Stderr, s.Terminal = &shared{both, orDiscard(cmd.Stdout)}, &shared{both, orDiscard(cmd.Stderr)}, cmd.TTY
+	}
+}
+
+// shared is one of two writers, which may be the same, of two goroutines.
+type shared struct {
+	both *sync.Mutex
+	to   io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.both.Lock()
+	defer s.both.Unlock()
+	return s.to.Write(p)
+}
+
+func orDiscard(w io.Writer) io.Writer {
+	if w == nil {
+		return io.Discard
+	}
+	return w
+}
+
+// files take what a short command prints. The shim opens them at once, whereas it
+// waits at a pipe until the reader comes, and if that was killed, half a minute
+// long in which it notices nothing, not even its container's end.
+type files struct {
+	dir string
+	cmd containers.Exec
+}
+
+func toFiles(cmd containers.Exec) cio.Creator {
+	return func(string) (cio.IO, error) {
+		if err := os.MkdirAll(fifoDir, 0o700); err != nil {
+			return nil, err
+		}
+		dir, err := os.MkdirTemp(fifoDir, "exec-")
+		if err != nil {
+			return nil, err
+		}
+		f := &files{dir, cmd}
+		for _, name := range []string{f.out(), f.err()} {
+			if err := os.WriteFile(name, nil, 0o600); err != nil {
+				f.Close()
+				return nil, err
+			}
+		}
+		return f, nil
+	}
+}
+
+func (f *files) out() string { return filepath.Join(f.dir, "stdout") }
+func (f *files) err() string { return filepath.Join(f.dir, "stderr") }
+
+// Config tells the shim where to write. These are no URIs, as the paths of pipes
+// are none, and the shim looks what it finds there (pkg/process/io.go: copyPipes).
+func (f *files) Config() cio.Config { return cio.Config{Stdout: f.out(), Stderr: f.err()} }
+
+// Cancel has nothing to interrupt.
+func (f *files) Cancel() {}
+
+// Wait passes on what was printed: the command has been deleted, so that is all.
+func (f *files) Wait() {
+	_ = errors.Join(pass(f.out(), f.cmd.Stdout), pass(f.err(), f.cmd.Stderr)) // as with pipes, a caller's writer fails for itself
+}
+
+func pass(name string, to io.Writer) error {
+	from, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	_, err = io.Copy(orDiscard(to), from)
+	return err
+}
+
+// Close removes the files.
+func (f *files) Close() error { return os.RemoveAll(f.dir) }
