@@ -209,6 +209,7 @@ type Exec struct {
 	Argv   []string
 	User   string // empty: the container's
 	Env    map[string]string
+	Short  bool // it ends soon and prints little: its output may come when it has ended; without TTY and Stdin
 	TTY    bool
 	Stdin  io.Reader        // nil: none; with TTY its end is not passed on
 	Stdout io.Writer        // nil: dropped
