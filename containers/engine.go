@@ -18,6 +18,10 @@ var ErrNotFound = errors.New("not found")
 // away meanwhile: what was asked for may have happened or not.
 var ErrUnreachable = errors.New("container engine cannot be reached")
 
+// ErrRegistryUnreachable is returned, wrapped, by a pull that did not come as far
+// as an answer of the registry. It is mostly the network that is missing.
+var ErrRegistryUnreachable = errors.New("cannot be reached")
+
 // Engine is a container engine on this machine. All methods are safe for
 // concurrent use, honour their context, and return errors that say what was
 // being done and to what. Identifiers of containers are the engine's own and
@@ -35,6 +39,13 @@ type Engine interface {
 	// progress, which may be nil, is called from one goroutine. ErrNotFound
 	// when the registry answers that it has no such image or tag.
 	Pull(ctx context.Context, ref string, progress func(Progress)) (Image, error)
+	// Load takes all images from an archive, under the names that it gives them;
+	// an image that has such a name already loses it. archive is a tar without
+	// compression, as `docker save` writes it or, where the engine knows that,
+	// an OCI image layout. No registry is contacted. An image that was loaded may
+	// have no Digest, or one that no registry knows. What was loaded before an
+	// error may stay.
+	Load(ctx context.Context, archive io.Reader) error
 	// RemoveImage drops an image by id with all its names. It is no error if
 	// the image is gone; it is one if a container uses it, running or not, and
 	// then nothing is dropped.

@@ -100,6 +100,15 @@ func (engine) Create(context.Context, containers.Spec) (string, error) {
 	return "", errors.New("create: this engine has no containers")
 }
 
+// Load takes anything; a word of what is in the archive tells otherwise.
+func (engine) Load(_ context.Context, archive io.Reader) error {
+	data, err := io.ReadAll(archive)
+	if err == nil && strings.Contains(string(data), "refuse me") {
+		err = errors.New("the engine refuses")
+	}
+	return err
+}
+
 func (engine) RemoveImage(context.Context, string) error         { return nil }
 func (engine) Start(context.Context, string) error               { return errNoContainers }
 func (engine) Stop(context.Context, string, time.Duration) error { return nil }

@@ -28,6 +28,8 @@ type Subject struct {
 	// StartsStopped: when it starts, it also starts what has RestartAlways and
 	// was stopped, as Docker does.
 	StartsStopped bool
+	// Layouts: it loads OCI image layouts, as Docker before 25 does not.
+	Layouts bool
 }
 
 // Registry is an image registry that can be switched off and on.
@@ -48,6 +50,7 @@ func Run(t *testing.T, subject Subject) {
 	}{
 		{"info", infoTests},
 		{"images", imageTests},
+		{"load", loadTests},
 		{"create", createTests},
 		{"inside", insideTests},
 		{"mounts", mountTests},

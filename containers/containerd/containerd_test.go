@@ -34,6 +34,7 @@ func TestConformance(t *testing.T) {
 		Registry: conformance.Registry{Addr: registry.Addr, Stop: registry.Stop, Start: registry.Start},
 		Restart:  func() { daemon.Stop(); daemon.Start() },
 		Crash:    func() { daemon.Kill(); daemon.Start() },
+		Layouts:  true,
 	})
 }
 

@@ -227,7 +227,7 @@ func (e *Engine) pullFailed(ctx context.Context, ref string, named reference.Nam
 	case says("no match for platform"), errdefs.IsNotFound(err) && says("failed to resolve reference", "from remote"):
 		return fmt.Errorf("%s: %w in registry %s: %s: check the image's name and tag there", doing, containers.ErrNotFound, host, text)
 	case says("dial tcp", "connection refused", "no such host", "i/o timeout", "no route to host", "Client.Timeout", "TLS handshake timeout"):
-		return fmt.Errorf("%s: registry %s cannot be reached: %s: check that it runs, and its name and the network on the way", doing, host, text)
+		return fmt.Errorf("%s: registry %s %w: %s: check that it runs, and its name and the network on the way", doing, host, containers.ErrRegistryUnreachable, text)
 	}
 	return e.fail(doing, err)
 }

@@ -160,7 +160,7 @@ func (e *Engine) pullFailed(ref string, named reference.Named, err error) error 
 	case says("toomanyrequests"):
 		return fmt.Errorf("%s: registry %s limits pulls: %s: log in with docker login %s, or wait", doing, host, text, host)
 	case says("dial tcp", "connection refused", "no such host", "i/o timeout", "no route to host", "Client.Timeout", "TLS handshake timeout", "request canceled while waiting for connection"):
-		return fmt.Errorf("%s: registry %s cannot be reached: %s: check that it runs, and its name and the network on the way", doing, host, text)
+		return fmt.Errorf("%s: registry %s %w: %s: check that it runs, and its name and the network on the way", doing, host, containers.ErrRegistryUnreachable, text)
 	}
 	return e.fail(doing, err)
 }
