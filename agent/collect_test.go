@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -116,6 +117,51 @@ func TestCollectGenerations(t *testing.T) {
 			}
 			if err := a.collectGenerations(t.Context(), current, c.pins, &Garbage{}); err != nil {
 				t.Errorf("again: %v", err)
+			}
+		})
+	}
+}
+
+// A generation whose record cannot be read stops nothing, and costs no image
+// that it may need.
+func TestCollectAroundDamage(t *testing.T) {
+	for name, damage := range map[string]func(manifest string) error{
+		"torn": func(m string) error { return os.WriteFile(m, []byte(`{"number": 3, "serv`), 0o600) },
+		"gone": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := &shelf{all: []containers.Container{made("a", 6), made("b", 2), made("a", 5)}}
+			a := &Agent{Root: t.TempDir(), Engine: engine}
+			var notes []string
+			a.Report = func(e Event) { notes = append(notes, e.Text) }
+			if err := os.MkdirAll(filepath.Dir(a.nodeFile()), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(a.nodeFile(), []byte("keep: 1\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			current := record(t, a, 6)
+			// As 5 and 6 stay, nothing is lost with this one.
+			again := current
+			again.Number = 4
+			if err := errors.Join(a.store().Remove(4), a.store().Write(again, nil, func(string) error { return nil })); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(filepath.Join(a.store().Path(3), "manifest.json")); err != nil {
+				t.Fatal(err)
+			}
+			gone, err := a.collect(t.Context(), current)
+			if err != nil || !slices.Equal(gone.Generations, []int{4}) || len(gone.Images) > 0 || !slices.Equal(gone.Containers, []string{"a5"}) {
+				t.Errorf("gone are %+v, %v", gone, err)
+			}
+			if len(notes) != 1 || !strings.Contains(notes[0], "generation 3 stays") || !strings.Contains(notes[0], a.store().Path(3)) {
+				t.Errorf("said %q", notes)
+			}
+			if err := a.store().Remove(3); err != nil {
+				t.Fatal(err)
+			}
+			if gone, err = a.collect(t.Context(), current); err != nil || !slices.Equal(gone.Generations, []int{1}) || !slices.Contains(gone.Images, "img1") {
+				t.Errorf("after the damage: %+v, %v", gone, err)
 			}
 		})
 	}

@@ -165,7 +165,8 @@ func (a *Agent) collect(ctx context.Context, current generation.Generation) (Gar
 }
 
 // collectGenerations drops the generations that fell out of keep, and with them
-// the images that no other generation names.
+// the images that no other generation names. One whose record cannot be read is
+// kept, and so is every image, with a record that names it: it may need any.
 func (a *Agent) collectGenerations(ctx context.Context, current generation.Generation, pins pins, gone *Garbage) error {
 	kept, err := a.store().List()
 	if err != nil {
@@ -178,16 +179,20 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 		return err
 	}
 	candidates, stays := setOf(ahead.Left), setOf(ahead.Images)
-	var dropped []int
+	var dropped []generation.Generation
+	damaged := false
 	for i, number := range kept {
 		g, err := a.store().Load(number)
 		if err != nil {
-			return err
+			damaged = true
+			a.note("", "generation %d stays, and with it all images: %v; put its manifest.json back, or remove %s if no guest runs from it",
+				number, err, a.store().Path(number))
+			continue
 		}
 		needed := i >= earlier || pins.generation(number) ||
 			slices.ContainsFunc(current.Services, func(s generation.Service) bool { return s.Origin == number })
 		if !needed {
-			dropped = append(dropped, number)
+			dropped = append(dropped, g)
 		}
 		for _, s := range g.Services {
 			if needed {
@@ -197,15 +202,21 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 			}
 		}
 	}
-	a.collectImages(ctx, candidates, stays, gone)
-	if err := a.store().SetAhead(generation.Ahead{Images: ahead.Images}); err != nil {
-		return err
-	}
-	for _, number := range dropped { // after its images: their names stand in it
-		if err := a.store().Remove(number); err != nil {
+	if damaged {
+		dropped = slices.DeleteFunc(dropped, func(g generation.Generation) bool {
+			return slices.ContainsFunc(g.Services, func(s generation.Service) bool { return !stays[s.Image.ID] })
+		})
+	} else {
+		a.collectImages(ctx, candidates, stays, gone)
+		if err := a.store().SetAhead(generation.Ahead{Images: ahead.Images}); err != nil {
 			return err
 		}
-		gone.Generations = append(gone.Generations, number)
+	}
+	for _, g := range dropped { // after its images: their names stand in it
+		if err := a.store().Remove(g.Number); err != nil {
+			return err
+		}
+		gone.Generations = append(gone.Generations, g.Number)
 	}
 	return nil
 }
