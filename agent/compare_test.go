@@ -126,8 +126,13 @@ func TestCompare(t *testing.T) {
 		"content and mode":  {func(s *generation.Service) { s.Files[0].SHA256, s.Files[0].Perm = "9", "0644" }, map[string]string{"00-a": "x=2\n"}, false, Replace, "/etc/a - x=1 + x=2 owner root, mode 0600; now owner root, mode 0644"},
 		"new file":          {func(s *generation.Service) { s.Files = append(s.Files, generation.File{Name: "02-c", Dest: "/etc/c"}) }, map[string]string{"02-c": "z=1\n"}, false, Replace, "/etc/c + z=1"},
 		"new, empty file":   {func(s *generation.Service) { s.Files = append(s.Files, generation.File{Name: "02-c", Dest: "/etc/c"}) }, nil, false, Replace, "/etc/c new, and empty"},
-		"file dropped":      {func(s *generation.Service) { s.Files = s.Files[:1] }, nil, false, Replace, "/etc/b goes back to the image's own"},
-		"file moved":        {func(s *generation.Service) { s.Files[1].Dest = "/etc/d" }, map[string]string{"01-b": "y=1\n"}, false, Replace, "/etc/d + y=1; /etc/b goes back to the image's own"},
+		"files in order": {func(s *generation.Service) {
+			s.Files[0], s.Files[1] = s.Files[1], s.Files[0]
+			s.Files[0].Name, s.Files[1].Name = "00-b", "01-a"
+		}, nil, false, Replace, "config: its entries stand in another order"},
+		"a place between": {func(s *generation.Service) { s.Files[1].Name = "02-b" }, nil, false, Replace, "config: its entries stand in another order"},
+		"file dropped":    {func(s *generation.Service) { s.Files = s.Files[:1] }, nil, false, Replace, "/etc/b goes back to the image's own"},
+		"file moved":      {func(s *generation.Service) { s.Files[1].Dest = "/etc/d" }, map[string]string{"01-b": "y=1\n"}, false, Replace, "/etc/d + y=1; /etc/b goes back to the image's own"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := planned()

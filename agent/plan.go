@@ -142,6 +142,9 @@ func (a *Agent) compare(s generation.Service, files []generation.Rendered, curre
 	}
 	c.Spec = append(c.Spec, valueChanges("warm", old.Warm, s.Warm)...)
 	c.Spec = append(c.Spec, valueChanges("prepare", old.Modes, s.Modes)...)
+	if len(c.Files) == 0 && !slices.EqualFunc(old.Files, s.Files, func(a, b generation.File) bool { return a.Name == b.Name }) {
+		c.Spec = append(c.Spec, "config: its entries stand in another order") // later ones go over earlier ones
+	}
 	switch {
 	case missing || s.Fingerprint() != old.Fingerprint():
 		c.Action = Replace
