@@ -97,12 +97,35 @@ func (t *transaction) groups() []group {
 		}
 		groups = append(groups, g)
 	}
+	groups = inOrder(groups)
 	for _, old := range slices.Backward(t.from.Services) {
 		if _, stays := t.to.Service(old.Name); !stays {
 			groups = append(groups, group{{name: old.Name, old: old}})
 		}
 	}
 	return groups
+}
+
+// inOrder puts groups behind those that any of their members comes after. Where
+// that is not possible, because two groups come after each other, the one that
+// starts first goes first.
+func inOrder(groups []group) []group {
+	var ordered []group
+	for rest := slices.Clone(groups); len(rest) > 0; {
+		next := max(0, slices.IndexFunc(rest, func(g group) bool {
+			return !slices.ContainsFunc(rest, func(other group) bool { return other[0].name != g[0].name && g.after(other) })
+		}))
+		ordered = append(ordered, rest[next])
+		rest = slices.Delete(rest, next, next+1)
+	}
+	return ordered
+}
+
+// after reports whether any member comes after one of another group.
+func (g group) after(other group) bool {
+	return slices.ContainsFunc(g, func(m member) bool {
+		return slices.ContainsFunc(other, func(o member) bool { return slices.Contains(m.new.After, o.name) })
+	})
 }
 
 // mates are the services that are cut over as one with s: those that it is
