@@ -20,7 +20,6 @@ import (
 // Provisioning is what a bootstrap is told, beyond what an upgrade is.
 type Provisioning struct {
 	Options
-	Wait time.Duration   // for the engine, the registry and archives
 	Unit *firstboot.Unit // to be installed, less what the node file says; nil: none
 }
 
@@ -73,8 +72,8 @@ func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (Result, bool,
 		return r, true, a.finish(*begun, info, r, err)
 	}
 	r, err := a.provision(ctx, Provisioning{
-		Options: Options{Images: begun.Images, Tag: begun.Tag, Pull: begun.Pull, Archives: begun.Archives},
-		Wait:    begun.Wait, Unit: unit,
+		Options: Options{Images: begun.Images, Tag: begun.Tag, Pull: begun.Pull, Archives: begun.Archives, Wait: begun.Wait},
+		Unit:    unit,
 	}, *begun)
 	return r, true, err
 }
@@ -104,7 +103,7 @@ func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.B
 	var r Result
 	info, err := a.awaitEngine(ctx, p.Wait)
 	if err == nil {
-		r, err = a.changeLocked(ctx, t, aim)
+		r, err = a.waiting(p.Wait).changeLocked(ctx, t, aim)
 	}
 	if err != nil && ctx.Err() != nil {
 		// The mark stays: it was told to stop, as by a shutdown, and did not fail.

@@ -108,6 +108,9 @@ func pulled(t *target, before map[string]string) Pulled {
 // fetch makes every image that a target wants present, several at once, and
 // tells the services that want it what it is.
 func (a *Agent) fetch(ctx context.Context, t *target) error {
+	if err := a.load(ctx, t); err != nil {
+		return err
+	}
 	services := map[string][]string{} // by reference
 	for _, name := range slices.Sorted(maps.Keys(t.wanted)) {
 		services[t.wanted[name]] = append(services[t.wanted[name]], name)
@@ -118,7 +121,7 @@ func (a *Agent) fetch(ctx context.Context, t *target) error {
 	for ref, names := range services {
 		g.Go(func() error {
 			if t.pull == "never" {
-				return fmt.Errorf("pull %s: %s is not on this machine, and images.pull is never; load it first", names[0], ref)
+				return fmt.Errorf("pull %s: %s is not on this machine, and images.pull is never%s; load it first", names[0], ref, t.nowhere())
 			}
 			image, err := a.Engine.Pull(gctx, ref, func(p containers.Progress) {
 				mu.Lock()
@@ -126,7 +129,7 @@ func (a *Agent) fetch(ctx context.Context, t *target) error {
 				a.report(Event{Kind: Pulling, Service: names[0], Done: p.Done, Total: p.Total, Text: p.Status})
 			})
 			if err != nil {
-				return fmt.Errorf("pull %s: %w", names[0], err)
+				return fmt.Errorf("pull %s: %w%s", names[0], err, t.nowhere())
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/docker/go-units"
 
@@ -28,7 +29,8 @@ type Options struct {
 	Tag    string            // instead of images.tag
 	Pull   string            // instead of images.pull
 
-	Archives []string // beside images.archives
+	Archives []string      // before images.archives
+	Wait     time.Duration // for archives that are not there yet
 }
 
 // target is what a node should become. Its services lack what only their images
@@ -37,7 +39,10 @@ type target struct {
 	reason   string
 	engine   string
 	pull     string
-	recalled bool // an earlier generation: its images are known by content
+	archives []string      // files that may hold images, as patterns
+	wait     time.Duration // for them to be there
+	misses   []string      // why archives did not do
+	recalled bool          // an earlier generation: its images are known by content
 	services []generation.Service
 	files    map[string][]generation.Rendered // by service; with secrets
 	wanted   map[string]string                // service: reference to pull
@@ -52,7 +57,8 @@ func (a *Agent) read(opts Options, reason string) (*target, error) {
 		return nil, BadInput{err}
 	}
 	var problems nodefile.Problems
-	t := &target{reason: reason, engine: node.Engine, pull: node.Images.Pull, files: map[string][]generation.Rendered{}}
+	t := &target{reason: reason, engine: node.Engine, pull: node.Images.Pull, wait: opts.Wait, files: map[string][]generation.Rendered{}}
+	t.archives = slices.Concat(opts.Archives, node.Images.Archives)
 	t.secrets = a.readSecrets(node, &problems)
 	renderer, err := configs.New(configs.Inputs{
 		Host:      a.Host,

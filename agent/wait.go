@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/kollet/kollet/containers"
@@ -54,4 +55,35 @@ func (a *Agent) awaitEngine(ctx context.Context, limit time.Duration) (info cont
 		return errors.Is(err, containers.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded)
 	})
 	return info, err
+}
+
+// patient is an engine whose pulls wait until the registry can be reached. Only
+// the engine knows the way there: proxies, mirrors, certificates.
+type patient struct {
+	containers.Engine
+	agent *Agent
+	limit time.Duration
+}
+
+// Pull waits for the registry. ErrRegistryUnreachable when that took too long.
+func (p patient) Pull(ctx context.Context, ref string, progress func(containers.Progress)) (image containers.Image, err error) {
+	err = p.agent.await(ctx, p.limit, "the registry of "+ref, func(ctx context.Context) error {
+		image, err = p.Engine.Pull(ctx, ref, progress)
+		return err
+	}, func(err error) bool { return errors.Is(err, containers.ErrRegistryUnreachable) })
+	return image, err
+}
+
+// waiting is the agent with an engine that waits, and with progress that may be
+// told of by several pulls at once.
+func (a *Agent) waiting(limit time.Duration) *Agent {
+	waiting := *a
+	var mu sync.Mutex
+	waiting.Report = func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		a.report(e)
+	}
+	waiting.Engine = patient{Engine: a.Engine, agent: &waiting, limit: limit}
+	return &waiting
 }

@@ -28,9 +28,10 @@ type Origin struct {
 
 // Images says where images come from.
 type Images struct {
-	Registry string `yaml:"registry" doc:"registry and path put before image names without one"`
-	Tag      string `yaml:"tag" doc:"tag of images that name none"`
-	Pull     string `yaml:"pull" doc:"missing (default): only what is absent or newly named; always: ask the registry at each upgrade; never"`
+	Registry string   `yaml:"registry" doc:"registry and path put before image names without one"`
+	Tag      string   `yaml:"tag" doc:"tag of images that name none"`
+	Archives []string `yaml:"archives" doc:"image archives, as paths or patterns such as /media/images/*.tar, looked into before a registry is asked for an image that is absent"`
+	Pull     string   `yaml:"pull" doc:"missing (default): only what is absent or newly named; always: ask the registry at each upgrade; never"`
 }
 
 // Secret says where a secret's value is read from: exactly one field is set.

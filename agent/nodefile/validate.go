@@ -1,8 +1,10 @@
 package nodefile
 
 import (
+	"fmt"
 	"maps"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,9 +29,23 @@ func (n *Node) enums(problems *Problems) {
 	}
 	oneOf("engine", n.Engine, "docker", "containerd")
 	oneOf("images.pull", n.Images.Pull, "missing", "always", "never")
+	for i, pattern := range n.Images.Archives {
+		if err := CheckArchive(pattern); err != nil {
+			key := fmt.Sprintf("images.archives[%d]", i)
+			problems.Addf(n.Place(key), key, "%v", err)
+		}
+	}
 	if n.Keep < 1 {
 		problems.Addf(n.Place("keep"), "keep", "expected 1 or more: without an earlier generation there is no way back")
 	}
+}
+
+// CheckArchive checks the path, or the pattern of paths, of an image archive.
+func CheckArchive(pattern string) error {
+	if _, err := filepath.Match(pattern, ""); err != nil || !path.IsAbs(pattern) {
+		return fmt.Errorf("expected an absolute path, or a pattern such as /media/images/*.tar, got %q", pattern)
+	}
+	return nil
 }
 
 // complete fills in what a service leaves out.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/firstboot"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
@@ -57,7 +58,7 @@ does, which is nothing when the node file has not changed.` +
 func (p *provisioning) add(cmd *cobra.Command) {
 	p.aim.add(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&p.archives, "archive", nil, "`FILE` with images, or a pattern such as /media/images/*.tar; may be repeated")
+	f.StringArrayVar(&p.archives, "archive", nil, "absolute path, below --root, of a `FILE` with images, or a pattern such as /media/images/*.tar; may be repeated")
 	f.DurationVar(&p.wait, "wait", firstWait, "how long to wait for the engine, the registry and archives, such as `90s`; 0: not at all")
 	f.BoolVar(&p.resume, "resume", false, "only go on with a bootstrap that was cut short, as it was told then; do nothing if there is none")
 }
@@ -67,6 +68,11 @@ func (p *provisioning) check(cmd *cobra.Command) error {
 	for _, other := range []string{"image", "tag", "pull", "archive", "wait"} {
 		if p.resume && cmd.Flags().Changed(other) {
 			return usageError{fmt.Errorf("--resume and --%s: an interrupted bootstrap goes on as it was told; drop one of them", other)}
+		}
+	}
+	for _, pattern := range p.archives {
+		if err := nodefile.CheckArchive(pattern); err != nil {
+			return usageError{fmt.Errorf("--archive: %w", err)}
 		}
 	}
 	if p.wait < 0 {
@@ -120,8 +126,8 @@ func (p *provisioning) run(ctx context.Context, node *agent.Agent, a *app) (agen
 		return result, err
 	}
 	options := p.options()
-	options.Archives = p.archives
-	return node.Bootstrap(ctx, agent.Provisioning{Options: options, Wait: p.wait, Unit: unit})
+	options.Archives, options.Wait = p.archives, p.wait
+	return node.Bootstrap(ctx, agent.Provisioning{Options: options, Unit: unit})
 }
 
 // ending is the last line of the log; an error follows it.

@@ -25,6 +25,7 @@ var rooms = map[string][]string{
 	"cmd/kollet-start":    {"agent/gate"}, // it is small because it knows nothing else
 
 	"agent/...":        {"agent/...", "configs/...", "containers"},
+	"agent/archive":    {},
 	"agent/durable":    {},
 	"agent/firstboot":  {"agent/durable"},
 	"agent/gate":       {},

@@ -1,0 +1,279 @@
+// Package archive looks into image archives: which images a file holds, without
+// an engine, and its content without compression, for an engine. An archive is
+// a tar as `docker save` writes it or an OCI image layout in a tar, as it is or
+// compressed by gzip or zstd.
+package archive
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Image is one image in an archive.
+type Image struct {
+	Name   string // in full, such as docker.io/library/debian:12; as it stands there if it is no name
+	ID     string // sha256:… of its configuration; empty if the archive does not say
+	Digest string // sha256:… of its manifest; likewise
+}
+
+// The files of an archive that name its images.
+const (
+	dockerIndex = "manifest.json" // moby: image/spec/v1.2.md
+	ociIndex    = "index.json"    // opencontainers/image-spec: image-layout.md
+)
+
+// Where a layout names an image: containerd writes the first, in full.
+var nameKeys = []string{"io.containerd.image.name", "org.opencontainers.image.ref.name"}
+
+// largestIndex bounds what is read into memory.
+const largestIndex = 8 << 20
+
+// List says which images an archive holds. It reads to the archive's end, so
+// that one which was cut short, or whose checksum is wrong, is found before an
+// engine sees it.
+func List(file string) ([]Image, error) {
+	content, err := Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	images, err := list(content.tar())
+	if err == nil {
+		_, err = io.Copy(io.Discard, content) // padding, and the checksum behind it
+	}
+	if err != nil {
+		return nil, damaged(file, err)
+	}
+	return images, nil
+}
+
+func damaged(file string, err error) error {
+	if errors.Is(err, errNone) {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return fmt.Errorf("%s: the archive is damaged or cut short: %w; copy it anew", file, err)
+}
+
+var errNone = errors.New("no image archive: it has neither manifest.json nor index.json; write one with docker save, or skopeo copy to docker-archive")
+
+func list(content *tar.Reader) ([]Image, error) {
+	var images []Image
+	found := false
+	for {
+		h, err := content.Next()
+		if errors.Is(err, io.EOF) {
+			if !found {
+				return nil, errNone
+			}
+			return images, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		parse := parsers[path.Clean(h.Name)]
+		if parse == nil || h.Typeflag != tar.TypeReg {
+			continue
+		}
+		found = true
+		data, err := io.ReadAll(io.LimitReader(content, largestIndex))
+		if err != nil {
+			return nil, err
+		}
+		more, err := parse(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", h.Name, err)
+		}
+		images = append(images, more...)
+	}
+}
+
+var parsers = map[string]func([]byte) ([]Image, error){dockerIndex: docker, ociIndex: oci}
+
+func docker(data []byte) ([]Image, error) {
+	var index []struct {
+		Config   string
+		RepoTags []string
+	}
+	if err := json.Unmarshal(data, &index); err != nil {
+		return nil, err
+	}
+	var images []Image
+	for _, m := range index {
+		// HEX.json, or blobs/sha256/HEX.
+		id := "sha256:" + strings.TrimSuffix(path.Base(m.Config), ".json")
+		if !isDigest(id) {
+			id = ""
+		}
+		for _, name := range m.RepoTags {
+			images = append(images, Image{Name: Full(name), ID: id})
+		}
+		if len(m.RepoTags) == 0 {
+			images = append(images, Image{ID: id})
+		}
+	}
+	return images, nil
+}
+
+func oci(data []byte) ([]Image, error) {
+	var index struct {
+		Manifests []struct {
+			Digest      string
+			Annotations map[string]string
+		}
+	}
+	if err := json.Unmarshal(data, &index); err != nil {
+		return nil, err
+	}
+	var images []Image
+	for _, m := range index.Manifests {
+		i := Image{}
+		if isDigest(m.Digest) {
+			i.Digest = m.Digest
+		}
+		for _, key := range nameKeys {
+			if name := m.Annotations[key]; name != "" {
+				i.Name = Full(name)
+				break
+			}
+		}
+		images = append(images, i)
+	}
+	return images, nil
+}
+
+func isDigest(text string) bool {
+	hex, ok := strings.CutPrefix(text, "sha256:")
+	return ok && len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
+}
+
+// Full completes an image's name as engines do; what is no name stays as it is.
+func Full(name string) string {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return name
+	}
+	return reference.TagNameOnly(named).String()
+}
+
+// Has reports whether one of the images is meant by a reference, or has the id.
+func Has(images []Image, ref, id string) bool {
+	full := Full(ref)
+	_, digest, _ := strings.Cut(full, "@")
+	return slices.ContainsFunc(images, func(i Image) bool {
+		return i.Name != "" && i.Name == full || digest != "" && i.Digest == digest || id != "" && i.ID == id
+	})
+}
+
+// Content is an archive's tar, without compression.
+type Content struct {
+	Size int64 // of the file
+
+	file    *os.File
+	plain   bool // the file is the tar itself
+	content io.Reader
+	close   func()
+	err     error
+}
+
+// Compressions, by how they begin (RFC 1952, RFC 8878).
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+// largestWindow is that of zstd --ultra -22; a file may ask for more memory
+// than there is.
+const largestWindow = 128 << 20
+
+// Open opens an archive.
+func Open(file string) (*Content, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	c := &Content{file: f, close: func() {}}
+	if err := c.begin(); err != nil {
+		f.Close()
+		return nil, damaged(file, err)
+	}
+	return c, nil
+}
+
+func (c *Content) begin() error {
+	info, err := c.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errNotFile
+	}
+	c.Size = info.Size()
+	in := bufio.NewReaderSize(c.file, 64<<10)
+	magic, _ := in.Peek(4) // a shorter file is no archive, which its reader will say
+	switch {
+	case bytes.HasPrefix(magic, gzipMagic):
+		z, err := gzip.NewReader(in)
+		c.content = z
+		return err
+	case bytes.HasPrefix(magic, zstdMagic):
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(largestWindow))
+		if err == nil {
+			c.content, c.close = z, z.Close
+		}
+		return err
+	}
+	c.plain, c.content = true, c.file
+	_, err = c.file.Seek(0, io.SeekStart)
+	return err
+}
+
+var errNotFile = errors.New("it is no file; name files, such as DIR/*.tar")
+
+// tar reads the archive's files. Over those of a tar that is not compressed it
+// can seek.
+func (c *Content) tar() *tar.Reader {
+	if c.plain {
+		return tar.NewReader(c.file)
+	}
+	return tar.NewReader(c)
+}
+
+// Read reads the tar.
+func (c *Content) Read(p []byte) (int, error) {
+	n, err := c.content.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.err = err
+	}
+	return n, err
+}
+
+// Done is how much of the file was read.
+func (c *Content) Done() int64 {
+	at, err := c.file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0
+	}
+	return at
+}
+
+// Err is why reading failed, whatever whoever read made of it.
+func (c *Content) Err() error { return c.err }
+
+// Close closes the archive.
+func (c *Content) Close() error {
+	c.close()
+	return c.file.Close()
+}

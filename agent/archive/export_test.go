@@ -1,0 +1,9 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+)
+
+// ListTar is List of a tar in memory.
+func ListTar(data []byte) ([]Image, error) { return list(tar.NewReader(bytes.NewReader(data))) }
