@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/kollet/kollet/agent/userdata"
 )
 
@@ -48,12 +50,17 @@ func (f firstBoot) run(install userdata.Install, args ...string) (string, int) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	files := cloudInit(f.t, m.Data).Config["write_files"].([]any)
-	last := files[len(files)-1].(map[string]any)
-	if last["path"] != userdata.FirstBoot || last["permissions"] != "0700" {
+	var config struct {
+		WriteFiles []struct{ Path, Permissions, Content string } `yaml:"write_files"`
+	}
+	if err := yaml.Unmarshal(m.Data, &config); err != nil {
+		f.t.Fatal(err)
+	}
+	last := config.WriteFiles[len(config.WriteFiles)-1]
+	if last.Path != userdata.FirstBoot || last.Permissions != "0700" {
 		f.t.Fatalf("the last file is %v", last)
 	}
-	script := last["content"].(string)
+	script := last.Content
 	for _, path := range []string{"/usr/local/bin/kollet", "/var/lib/kollet/", "/etc/kollet/"} {
 		script = strings.ReplaceAll(script, path, f.dir+path)
 	}
