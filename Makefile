@@ -30,11 +30,11 @@ FUZZ_TIME  ?= 30s
 BENCH_ROUNDS ?= 30
 
 phase = test/make/phase.sh
-parts = go list ./... | grep -v /test/e2e
+parts = go list ./... | grep -vE '/test/(e2e|vm)$$'
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down test unit e2e build deps vet lint guest images node-image fuzz bench man clean
+.PHONY: help up down test unit e2e build deps vet lint guest images node-image test-vm fuzz bench man clean
 
 help: ## show this
 	@echo "targets:"
@@ -98,6 +98,9 @@ node-image: ## a Debian that is a node: disk, kernel, ramdisk and root file syst
 	@test/make/deps.sh fdisk mtools e2fsprogs
 	@$(MAKE) --no-print-directory deps build
 	@containers/node-image/build.sh build/node
+
+test-vm: node-image guest images ## nodes as virtual machines: first boots, a guest, power losses; half an hour
+	@$(phase) "virtual machines" go test -count=1 -v -timeout 3h ./test/vm
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)
