@@ -34,7 +34,7 @@ parts = go list ./... | grep -vE '/test/(e2e|vm)$$'
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down test unit e2e build deps vet lint guest images node-image test-vm fuzz bench man clean
+.PHONY: help up down test test-podman unit e2e build deps vet lint guest images node-image test-vm fuzz bench man clean
 
 help: ## show this
 	@echo "targets:"
@@ -62,6 +62,10 @@ unit: build guest ## the tests of the parts
 
 e2e: build guest images ## the tests of the whole
 	go test -timeout 30m ./test/e2e/...
+
+test-podman: ## what Podman, which is not supported, passes of the engines' tests; five minutes
+	@test/make/deps.sh podman
+	@go test -count=1 -tags podman -run TestPodman -timeout 30m -v ./containers/docker | grep -E '^ *(--- |[a-z]+\.go:)'
 
 build: ## static programs in bin/
 	$(STATIC) -ldflags "-s -w" -o bin/kollet-start ./cmd/kollet-start

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
 
@@ -27,6 +30,8 @@ type Engine struct {
 	mutex    sync.Mutex
 	cgroupV2 *bool // nil until the engine was asked
 	images   map[string]*imageConfig
+
+	podmanToo bool // for the suite's run on Podman alone
 }
 
 var _ containers.Engine = (*Engine)(nil)
@@ -59,6 +64,9 @@ func (e *Engine) Info(ctx context.Context) (containers.Info, error) {
 	if err != nil {
 		return containers.Info{}, e.fail("asking docker for its version", err)
 	}
+	if err := e.refusePodman(ctx, info); err != nil {
+		return containers.Info{}, err
+	}
 	api := e.client.ClientVersion()
 	if versions.LessThan(api, oldestAPI) {
 		return containers.Info{}, fmt.Errorf("docker %s at %s speaks API %s, kollet needs %s: upgrade Docker to 20.10 or newer",
@@ -77,6 +85,23 @@ func (e *Engine) Info(ctx context.Context) (containers.Info, error) {
 		Cgroups:     fmt.Sprintf("%s, v%s", info.CgroupDriver, info.CgroupVersion),
 		LiveRestore: info.LiveRestoreEnabled,
 	}, nil
+}
+
+// refusePodman finds out whether Podman answers at Docker's address. It speaks
+// enough of Docker's API to bring a node up, and not enough to upgrade it.
+func (e *Engine) refusePodman(ctx context.Context, info system.Info) error {
+	if info.ContainerdCommit.ID != "" || e.podmanToo { // Podman has no containerd
+		return nil
+	}
+	version, err := e.client.ServerVersion(ctx)
+	if err != nil {
+		return e.fail("asking docker for its version", err)
+	}
+	if slices.ContainsFunc(version.Components, func(c types.ComponentVersion) bool { return c.Name == "Podman Engine" }) {
+		return fmt.Errorf("podman %s answers at %s, which kollet does not support: it cannot change a container's restart policy, "+
+			"nor tell all that a container was made from: use Docker or containerd, see docs/engines.md", version.Version, e.client.DaemonHost())
+	}
+	return nil
 }
 
 // hasCgroupV2 tells whether containers get cgroup v2; the answer holds until

@@ -90,6 +90,22 @@ func TestOldEngineIsRefused(t *testing.T) {
 	wantError(t, err, "19.03.15", "1.40", "upgrade Docker")
 }
 
+func TestPodmanIsRefused(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("API-Version", "1.41")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/version"):
+			fmt.Fprint(w, `{"Version":"4.3.1","Components":[{"Name":"Podman Engine","Version":"4.3.1"}]}`)
+		default:
+			fmt.Fprint(w, `{"ServerVersion":"4.3.1"}`)
+		}
+	}))
+	defer server.Close()
+	engine := connect(t, "tcp://"+server.Listener.Addr().String())
+	_, err := engine.Info(t.Context())
+	wantError(t, err, "podman 4.3.1", server.Listener.Addr().String(), "does not support", "use Docker or containerd")
+}
+
 // TestDocker is about what only Docker has; raw is Docker's own client.
 func TestDocker(t *testing.T) {
 	daemon := machine.Dockerd(t)

@@ -23,8 +23,8 @@ const (
 
 // madeInside lists the cgroups, besides our own, that programs inside make
 // below the roots: libvirt's for guests, kollet's for guests that it protects,
-// and that of containers of containerd's namespace kollet.
-var madeInside = []string{"machine", "kollet-guests", "kollet"}
+// that of containers of containerd's namespace kollet, and that of Podman's.
+var madeInside = []string{"machine", "kollet-guests", "kollet", "libpod_parent"}
 
 // belongings is what a machine has outside.
 type belongings struct {

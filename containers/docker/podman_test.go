@@ -1,0 +1,28 @@
+//go:build podman
+
+package docker_test
+
+import (
+	"testing"
+
+	"github.com/kollet/kollet/containers/conformance"
+	"github.com/kollet/kollet/containers/docker"
+	"github.com/kollet/kollet/test/machine"
+)
+
+// TestPodman puts Podman's service, which speaks Docker's API, through the
+// suite. docs/engines.md says what came of it: `make test-podman`.
+func TestPodman(t *testing.T) {
+	registry := machine.NewRegistry(t)
+	daemon := machine.NewPodman(t, registry)
+	engine := connect(t, daemon.Socket)
+	_, err := engine.Info(t.Context())
+	wantError(t, err, "podman", daemon.Socket, "does not support", "Docker or containerd")
+	docker.TakePodman(engine)
+	conformance.Run(t, conformance.Subject{
+		Engine:   engine,
+		Registry: conformance.Registry{Addr: registry.Addr, Stop: registry.Stop, Start: registry.Start},
+		Restart:  func() { daemon.Stop(); daemon.Start() },
+		Crash:    func() { daemon.Kill(); daemon.Start() },
+	})
+}

@@ -1,0 +1,104 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Podman is Podman's service of the test's own, which speaks Docker's API.
+type Podman struct {
+	Socket string // unix:///…
+	Root   string // data root
+
+	d   *daemon
+	run string // directory of its state
+}
+
+// podmanConf is containers.conf(5): nothing here has systemd, its journal or a
+// bridge.
+const podmanConf = `[containers]
+log_driver = "k8s-file"
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "bounded"
+runtime_supports_json = ["bounded"]
+[engine.runtimes]
+bounded = [%q]
+`
+
+// NewPodman starts Podman's service and waits until it answers; registry is one
+// that it trusts without TLS. When the test ends, the service and all processes
+// of its containers are killed and its data is removed.
+func NewPodman(t TB, registry *Registry) *Podman {
+	t.Helper()
+	podman := program(t, "podman")
+	dir := Dir(t, "podman")
+	run := fmt.Sprintf("/run/podman-%d", count())
+	e := &Podman{Socket: "unix://" + run + "/podman.sock", Root: dir + "/data", run: run}
+	files := map[string]string{
+		dir + "/containers.conf": fmt.Sprintf(podmanConf, Runtime(t)),
+		dir + "/storage.conf":    fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n", e.Root, run+"/storage"),
+		dir + "/registries.conf": fmt.Sprintf("[[registry]]\nlocation = %q\ninsecure = true\n", registry.Addr),
+	}
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		t.Fatalf("make podman's directory: %v", err)
+	}
+	for path, text := range files {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatalf("write podman's configuration: %v", err)
+		}
+	}
+	e.d = &daemon{
+		t: t, name: "podman", log: dir + "/podman.log",
+		make: func() *exec.Cmd {
+			cmd := exec.Command(podman, "--root="+e.Root, "--runroot="+run+"/storage", "--tmpdir="+run+"/tmp",
+				"system", "service", "--time=0", e.Socket)
+			cmd.Env = append(os.Environ(), "CONTAINERS_CONF="+dir+"/containers.conf", "CONTAINERS_STORAGE_CONF="+dir+"/storage.conf",
+				"CONTAINERS_REGISTRIES_CONF="+dir+"/registries.conf")
+			return cmd
+		},
+		probe: e.ping,
+	}
+	t.Cleanup(e.destroy)
+	e.d.tellOnFailure()
+	e.Start()
+	return e
+}
+
+// Start starts the service again, on the same data. It does nothing if it runs.
+func (e *Podman) Start() { e.d.t.Helper(); e.d.start() }
+
+// Stop ends the service as an operator does: containers run on.
+func (e *Podman) Stop() { e.d.t.Helper(); e.d.end(syscall.SIGTERM) }
+
+// Kill ends the service as a crash does: containers run on.
+func (e *Podman) Kill() { e.d.t.Helper(); e.d.end(syscall.SIGKILL) }
+
+func (e *Podman) ping(ctx context.Context) error {
+	path := strings.TrimPrefix(e.Socket, "unix://")
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		},
+	}}
+	return get(ctx, &client, "http://podman/_ping")
+}
+
+func (e *Podman) destroy() {
+	e.d.end(syscall.SIGKILL)
+	// Those that watch containers first: they would clean up behind them.
+	killAll(func(pid int) bool { return strings.Contains(cmdline(pid), filepath.Join(e.run, "storage")) })
+	killAll(func(pid int) bool { return rootBelow(pid, e.Root) })
+	if err := removeTree(e.run); err != nil {
+		e.d.t.Logf("remove podman's state: %v", err)
+	}
+}
