@@ -198,7 +198,7 @@ func partFlag(value string) (p userdata.Part, err error) {
 	}
 	p.Name = file
 	if typed {
-		near := ""
+		var near string
 		if p.Type, near = userdata.ParseType(kind); p.Type == "" {
 			err := fmt.Errorf("--part %s: there is no type %q; expected one of %s", value, kind, strings.Join(userdata.Types(), ", "))
 			if near != "" {
