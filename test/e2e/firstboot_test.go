@@ -1,0 +1,496 @@
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/firstboot"
+	"github.com/kollet/kollet/containers"
+)
+
+// TestFirstBoot takes nodes through what can happen when they boot for the first
+// time, and after a power loss, on both engines.
+func TestFirstBoot(t *testing.T) {
+	onBoth(t, func(t *testing.T, p *protocol) {
+		for _, tag := range []string{"v1", "v2"} {
+			pushTiny(t, p.registry, "test/tiny", tag)
+		}
+		for _, scenario := range []struct {
+			name string
+			run  func(*testing.T, *protocol)
+		}{
+			{"a node without a registry takes its images from an archive", airGapped},
+			{"archives that do not do leave the node untouched", badArchives},
+			{"an engine that comes up late is waited for", lateEngine},
+			{"an engine that never comes up is told of", noEngine},
+			{"a registry that comes up late is waited for", lateRegistry},
+			{"a bootstrap that fails says so to cloud-init", toldToCloudInit},
+			{"a bootstrap that was killed goes on at the next boot", killedBootstrap},
+			{"a shutdown in the middle is no failure", shutDownBootstrap},
+			{"an interrupted bootstrap of a node with a generation makes no other", killedAgain},
+			{"after a power loss the engine starts what runs and recover does the rest", powerLoss},
+		} {
+			t.Run(scenario.name, func(t *testing.T) { scenario.run(t, p) })
+		}
+	})
+}
+
+// save puts images of the registry into an archive as docker save writes it.
+func (p *protocol) save(t *testing.T, w io.Writer, tags ...string) {
+	t.Helper()
+	images := map[name.Reference]v1.Image{}
+	for _, tag := range tags {
+		ref, err := name.NewTag(p.registry.Addr+"/test/tiny:"+tag, name.Insecure)
+		check(t, err)
+		image, err := remote.Image(ref)
+		check(t, err)
+		images[ref] = image
+	}
+	check(t, tarball.MultiRefWrite(images, w))
+}
+
+// archived writes a compressed archive below a node's root.
+func (p *protocol) archived(n *node, path string, tags ...string) {
+	n.t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	p.save(n.t.(*testing.T), z, tags...)
+	check(n.t, z.Close())
+	n.write(path, out.String())
+}
+
+// forget removes the tiny images from the engine.
+func (n *node) forget(p *protocol) {
+	n.t.Helper()
+	for _, tag := range []string{"v1", "v2"} {
+		if image, err := n.engine.Image(n.t.Context(), p.registry.Addr+"/test/tiny:"+tag); err == nil {
+			check(n.t, n.engine.RemoveImage(n.t.Context(), image.ID))
+		}
+	}
+}
+
+// fresh is a node whose engine has no images, with a systemd that would boot it.
+func (p *protocol) fresh(t *testing.T) *node {
+	n := p.node(t)
+	n.forget(p)
+	check(t, os.MkdirAll(n.path("/run/systemd/system"), 0o755))
+	return n
+}
+
+func (n *node) finished() firstboot.Finished {
+	n.t.Helper()
+	data, err := os.ReadFile(n.path(firstboot.FinishedPath))
+	check(n.t, err)
+	var f firstboot.Finished
+	check(n.t, json.Unmarshal(data, &f))
+	return f
+}
+
+func (n *node) log() string {
+	n.t.Helper()
+	data, err := os.ReadFile(n.path(firstboot.LogPath))
+	check(n.t, err)
+	for line := range strings.Lines(string(data)) {
+		if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .*\n$`).MatchString(line) {
+			n.t.Errorf("a line without its time: %q", line)
+		}
+	}
+	return string(data)
+}
+
+// untouched wants nothing on the node but the record of a failure.
+func (n *node) untouched(o outcome, words ...string) {
+	n.t.Helper()
+	contains(n.t, o.stderr, words...)
+	f := n.finished()
+	if f.OK || f.Generation != 0 || f.Error == "" || f.Begun.IsZero() || f.Time.Before(f.Begun) {
+		n.t.Errorf("finished: %+v", f)
+	}
+	contains(n.t, n.log(), append(words, "bootstrap ends: failed, exit status 1")...)
+	if n.exists(firstboot.BegunPath) {
+		n.t.Error("it would go on at the next boot")
+	}
+	all, err := n.engine.List(n.t.Context(), map[string]string{agent.LabelNode: n.path(agent.StateDir)})
+	check(n.t, err)
+	left, _ := filepath.Glob(n.path(agent.StateDir) + "/generations/*")
+	if len(all) > 0 || len(left) > 0 {
+		n.t.Errorf("left: %+v, %q", all, left)
+	}
+}
+
+func (n *node) exists(path string) bool {
+	_, err := os.Lstat(n.path(path))
+	return err == nil
+}
+
+// boot does what the unit does at each boot.
+func (n *node) boot(code int) outcome {
+	n.t.Helper()
+	unit, err := os.ReadFile(n.path("/etc/systemd/system/" + firstboot.UnitName))
+	check(n.t, err)
+	var all outcome
+	for line := range strings.Lines(string(unit)) {
+		command, ok := strings.CutPrefix(strings.TrimSpace(line), "ExecStart=")
+		if !ok {
+			continue
+		}
+		var stdout, stderr strings.Builder
+		cmd := exec.Command("sh", "-c", command) // no word of it means more to a shell than to systemd
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		_ = cmd.Run()
+		all = outcome{cmd.ProcessState.ExitCode(), all.stdout + stdout.String(), all.stderr + stderr.String()}
+		if all.code != 0 {
+			break
+		}
+	}
+	if all.code != code {
+		n.t.Fatalf("boot: exit status %d, want %d\n%s\n%s", all.code, code, unit, all.all())
+	}
+	return all
+}
+
+func airGapped(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	p.archived(n, "/media/images/tiny.tar.gz", "v1")
+	p.registry.Stop()
+	defer p.registry.Start()
+	o := n.must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "2s")
+	contains(t, o.stdout, "begins, by kollet", "installed kollet-recover.service", "loading images from "+n.path("/media/images/tiny.tar.gz"),
+		"check: done in", "bootstrap ends: committed; the node is on generation 1")
+	contains(t, n.log(), "begins, by kollet", "loaded images from", "bootstrap ends: committed; the node is on generation 1")
+	if strings.Contains(n.log(), "s3cr3t-t0ken") {
+		t.Error("the log has a secret")
+	}
+	f := n.finished()
+	if !f.OK || f.Outcome != "committed" || f.Generation != 1 || f.Error != "" || !strings.HasPrefix(f.Engine, p.engine.name+" ") || f.Images["alpha"] == "" {
+		t.Errorf("finished: %+v", f)
+	}
+	n.healthy(1)
+	n.must(0, "verify")
+	contains(t, n.must(0, "plan").stdout, "nothing to do")
+
+	// Again, and at a boot, it does nothing; the archive is not even needed.
+	check(t, os.RemoveAll(n.path("/media")))
+	before := n.service("alpha")
+	contains(t, n.must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "0s").stdout, "bootstrap ends: nothing to do")
+	contains(t, n.boot(0).stdout, "nothing to recover", "nothing to resume")
+	same(t, before, n.service("alpha"))
+
+	// An upgrade takes its image from an archive that the node file names; one
+	// whose images are there already is not loaded.
+	p.registry.Start()
+	p.archived(n, "/media/images/1-old.tar.gz", "v1")
+	p.archived(n, "/media/images/2-new.tar.gz", "v2")
+	p.registry.Stop()
+	n.write("/etc/kollet/node.yaml", strings.Replace(n.read("/etc/kollet/node.yaml"), "tag: v1}", `tag: v2, pull: never, archives: ["/media/images/*"]}`, 1))
+	o = n.must(0, "upgrade")
+	contains(t, o.stderr, "loading images from "+n.path("/media/images/2-new.tar.gz"))
+	if strings.Contains(o.stderr, "1-old") {
+		t.Errorf("loaded what was there:\n%s", o.stderr)
+	}
+	n.healthy(2)
+	n.must(0, "verify")
+	if o := n.must(0, "bootstrap"); strings.Contains(o.stdout, "loading") {
+		t.Errorf("loaded again:\n%s", o.stdout)
+	}
+	n.must(0, "rollback")
+	n.healthy(3)
+	n.must(0, "verify")
+}
+
+func (n *node) read(path string) string {
+	n.t.Helper()
+	data, err := os.ReadFile(n.path(path))
+	check(n.t, err)
+	return string(data)
+}
+
+func badArchives(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	p.archived(n, "/good.tar.gz", "v1")
+	p.archived(n, "/other.tar.gz", "v2")
+	n.write("/short.tar.gz", n.read("/good.tar.gz")[:10_000])
+	n.write("/text.tar", "no archive\n")
+	p.registry.Stop()
+	defer p.registry.Start()
+	bootstrap := func(args ...string) outcome {
+		t.Helper()
+		return n.must(1, append([]string{"bootstrap", "--wait", "0s"}, args...)...)
+	}
+	n.untouched(bootstrap("--archive", "/none.tar"), "nothing was touched", "/none.tar: file does not exist; put the archive there, or mount the drive")
+	n.untouched(bootstrap("--archive", "/short.tar.gz"), "nothing was touched", "/short.tar.gz: the archive is damaged or cut short: unexpected EOF; copy it anew")
+	n.untouched(bootstrap("--archive", "/text.tar"), "nothing was touched", "/text.tar: the archive is damaged or cut short")
+	n.untouched(bootstrap("--archive", "/other.tar.gz"), "nothing was touched", "cannot be reached", "nor is it in an image archive: ", "/other.tar.gz has "+p.registry.Addr+"/test/tiny:v2")
+	n.untouched(bootstrap("--archive", "/other.tar.gz", "--pull", "never"), "tiny:v1 is not on this machine, and images.pull is never; nor is it in", "/other.tar.gz has")
+	o := n.must(2, "bootstrap", "--archive", "relative.tar")
+	contains(t, o.stderr, "expected an absolute path")
+	// One that waits for its drive.
+	begun := time.Now()
+	o = n.must(1, "bootstrap", "--wait", "1s", "--pull", "never", "--archive", "/late/*.tar.gz")
+	contains(t, o.stdout, "waiting for image archive /late/*.tar.gz, 1s more at most")
+	contains(t, o.stderr, "waited 1s for image archive /late/*.tar.gz")
+	if took := time.Since(begun); took < time.Second {
+		t.Errorf("waited for %v only", took)
+	}
+	time.AfterFunc(time.Second, func() {
+		_ = os.Mkdir(n.path("/late"), 0o755)
+		_ = os.Rename(n.path("/good.tar.gz"), n.path("/late/good.tar.gz"))
+	})
+	n.must(0, "bootstrap", "--wait", "1m", "--pull", "never", "--archive", "/text.tar", "--archive", "/late/*.tar.gz")
+	n.healthy(n.finished().Generation)
+}
+
+func lateEngine(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	p.engine.kill()
+	var up sync.WaitGroup
+	up.Go(func() {
+		time.Sleep(3 * time.Second)
+		p.engine.start()
+	})
+	o := n.kollet("bootstrap", "--wait", "1m")
+	up.Wait()
+	if o.code != 0 {
+		t.Fatalf("exit status %d\n%s", o.code, o.all())
+	}
+	contains(t, o.stdout, "waiting for the container engine, 1m0s more at most: ", p.engine.socket[strings.Index(p.engine.socket, "/run"):])
+	n.healthy(1)
+}
+
+func noEngine(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	p.engine.kill()
+	begun := time.Now()
+	o := n.kollet("bootstrap", "--wait", "2s")
+	took := time.Since(begun)
+	// With nothing to recover a boot needs no engine.
+	n.boot(0)
+	p.engine.start()
+	if o.code != 1 || took < 2*time.Second || took > 20*time.Second {
+		t.Fatalf("exit status %d after %v\n%s", o.code, took, o.all())
+	}
+	n.untouched(o, "waited 2s for the container engine: ", "start it")
+	if f := n.finished(); f.Outcome != firstboot.Failed {
+		t.Errorf("finished: %+v", f)
+	}
+}
+
+func lateRegistry(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	p.registry.Stop()
+	var up sync.WaitGroup
+	up.Go(func() {
+		time.Sleep(2 * time.Second)
+		p.registry.Start()
+	})
+	o := n.kollet("bootstrap", "--wait", "1m")
+	up.Wait()
+	if o.code != 0 {
+		t.Fatalf("exit status %d\n%s", o.code, o.all())
+	}
+	contains(t, o.stdout, "waiting for the registry of "+p.registry.Addr+"/test/tiny:v1, 1m0s more at most: ", "cannot be reached")
+	n.healthy(1)
+
+	// One that answers, but has no such image, is not waited for.
+	n.clear()
+	n = p.fresh(t)
+	begun := time.Now()
+	n.untouched(n.must(1, "bootstrap", "--tag", "none", "--image", "alpha=tiny:none", "--wait", "1m"), "check the image's name and tag there")
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("waited for %v", took)
+	}
+}
+
+// runParts is what cloud-init does with runcmd: it makes one script of the
+// commands (cc_runcmd), runs it with the user's other scripts (cc_scripts_user),
+// and its status is an error if that fails.
+const runParts = `
+import sys
+from cloudinit import subp, util
+util.write_file(sys.argv[1] + "/runcmd", util.shellify(["set -e", sys.argv[2:], ["touch", sys.argv[1] + "/after"]]), 0o700)
+subp.runparts(sys.argv[1])
+`
+
+func toldToCloudInit(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	for _, c := range []struct {
+		args []string
+		ok   bool
+	}{{[]string{"--pull", "never"}, false}, {nil, true}, {nil, true}} {
+		dir := t.TempDir()
+		args := append([]string{"-c", runParts, dir}, n.command(append([]string{"bootstrap"}, c.args...)...).Args...)
+		out, err := exec.Command("/usr/bin/python3", args...).CombinedOutput()
+		if (err == nil) != c.ok || !c.ok && !strings.Contains(string(out), "Runparts: 1 failures (runcmd)") {
+			t.Fatalf("%v: %v\n%s", c.args, err, out)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "after")); (err == nil) != c.ok {
+			t.Errorf("%v: the next command: %v", c.args, err)
+		}
+		contains(t, string(out), "Z bootstrap of compute-1 begins", "Z bootstrap ends: ")
+		if f := n.finished(); f.OK != c.ok {
+			t.Errorf("finished: %+v", f)
+		}
+	}
+}
+
+// killedBootstrap kills a bootstrap right after each record of its journal, as
+// a power loss does.
+func killedBootstrap(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	for record := 1; ; record++ {
+		if record > 40 {
+			t.Fatal("the bootstrap never ends")
+		}
+		n.t = t
+		o, killed := n.killedAt(record, "bootstrap", "--wait", "10s")
+		if !killed {
+			if record < 10 || o.code != 0 {
+				t.Fatalf("record %d: exit status %d\n%s", record, o.code, o.all())
+			}
+			break
+		}
+		if !n.exists(firstboot.BegunPath) || n.exists(firstboot.FinishedPath) {
+			t.Fatalf("record %d: the mark is missing, or there is a record", record)
+		}
+		n.useUnit()
+		out := n.boot(0)
+		contains(t, out.stdout, "was interrupted; going on with it", "bootstrap ends: committed")
+		f := n.finished()
+		if !f.OK || f.Outcome != "committed" || f.Generation == 0 || n.exists(firstboot.BegunPath) {
+			t.Fatalf("record %d: finished: %+v", record, f)
+		}
+		n.healthy(f.Generation)
+		n.must(0, "verify")
+		contains(t, n.boot(0).stdout, "nothing to recover", "nothing to resume")
+		n.clear()
+		n = p.fresh(t)
+	}
+}
+
+// useUnit has the unit run the program without faults.
+func (n *node) useUnit() {
+	n.t.Helper()
+	path := "/etc/systemd/system/" + firstboot.UnitName
+	n.write(path, strings.ReplaceAll(n.read(path), "kollet-faults", "kollet"))
+}
+
+func shutDownBootstrap(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	p.registry.Stop()
+	cmd := n.command("bootstrap", "--wait", "1m")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	check(t, cmd.Start())
+	n.await("it waits", func() bool {
+		return n.exists(firstboot.LogPath) && strings.Contains(n.read(firstboot.LogPath), "waiting for the registry")
+	})
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
+	err := cmd.Wait()
+	p.registry.Start()
+	if err == nil {
+		t.Fatalf("it went on:\n%s", out.String())
+	}
+	contains(t, out.String(), "interrupted in pull", "the next boot does")
+	if n.exists(firstboot.FinishedPath) {
+		t.Fatalf("it ended: %+v", n.finished())
+	}
+	n.boot(0)
+	n.healthy(n.finished().Generation)
+}
+
+func (n *node) await(what string, holds func() bool) {
+	n.t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			n.t.Fatalf("still waiting: %s", what)
+		}
+	}
+}
+
+func killedAgain(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	n.must(0, "bootstrap")
+	p.configure(n, "v2", "two", "")
+	if _, killed := n.killedAt(6, "bootstrap"); !killed {
+		t.Fatal("it was not killed")
+	}
+	n.useUnit()
+	o := n.boot(1)
+	contains(t, o.stderr, "the bootstrap was interrupted, and the node is on generation 1 as before")
+	n.healthy(1)
+	if f := n.finished(); f.OK || f.Generation != 1 {
+		t.Errorf("finished: %+v", f)
+	}
+	n.boot(0)
+	n.must(0, "bootstrap")
+	if word := answer(t, "127.0.0.1:7001"); word != "two" {
+		t.Errorf("alpha answers %q", word)
+	}
+}
+
+// powerLoss cuts an upgrade short at each record, then ends the engine and all
+// containers, as a power loss does. When the engine is back it starts what has a
+// restart policy, and the boot does the rest.
+func powerLoss(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	n.must(0, "bootstrap")
+	tags := []string{"v1", "v2"}
+	at, cuts := 0, 0
+	for record := 1; ; record++ {
+		p.configure(n, tags[1-at], tags[1-at], "")
+		if _, killed := n.killedAt(record, "upgrade"); !killed {
+			break
+		}
+		cuts++
+		p.cutPower(n)
+		n.boot(0)
+		n.await("all services are healthy", func() bool { return n.status().Healthy })
+		at = p.whole(t, n, tags)
+	}
+	if cuts < 15 {
+		t.Fatalf("cut the power only %d times", cuts)
+	}
+}
+
+// cutPower ends the engine and every container at once, then boots.
+func (p *protocol) cutPower(n *node) {
+	n.t.Helper()
+	all, err := n.engine.List(n.t.Context(), map[string]string{agent.LabelNode: n.path(agent.StateDir)})
+	check(n.t, err)
+	p.engine.kill()
+	for _, c := range all {
+		if c.State == containers.StateRunning {
+			_ = syscall.Kill(c.PID, syscall.SIGKILL)
+		}
+	}
+	n.await("the containers are gone", func() bool {
+		for _, c := range all {
+			if c.State == containers.StateRunning && syscall.Kill(c.PID, 0) == nil {
+				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.PID))
+				if !strings.Contains(string(stat), ") Z") {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	p.engine.start()
+}
