@@ -24,6 +24,7 @@ VERSIONS := 26.2.2 26.2.2-1
 
 STATICCHECK   := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 TEST_FLAGS ?= -race
 FUZZ_TIME  ?= 30s
@@ -110,7 +111,9 @@ fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)
 
 bench: build images ## measure BENCH_ROUNDS (30) times, into build/bench
-	go test -run '^$$' -bench . -benchtime $(BENCH_ROUNDS)x -timeout 60m $$(grep -rl '^func Benchmark' --include=*_test.go agent cmd configs containers test | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	@test/make/deps.sh docker-compose podman
+	go test -run '^$$' -bench . -benchtime $(BENCH_ROUNDS)x -timeout 120m $$(grep -rl '^func Benchmark' --include=*_test.go agent cmd configs containers test | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	go run $(BENCHSTAT) -table engine -row .name -col /way build/bench/gap-*.txt | tee build/bench/gap.benchstat
 
 man: ## make the manual in docs anew
 	go generate ./cmd/kollet

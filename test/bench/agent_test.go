@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,41 +22,48 @@ type figure struct {
 	Load   [2]float64 `json:"load"`
 }
 
+// figureOf sums up what was measured, and reports it.
+func figureOf(b *testing.B, what, unit string, values []float64, loadBefore float64) figure {
+	s := spreadOf(values)
+	b.ReportMetric(s.Median, what+"-"+unit)
+	b.ReportMetric(s.Min, what+"-min-"+unit)
+	b.ReportMetric(s.Max, what+"-max-"+unit)
+	return figure{unit, len(values), s, [2]float64{loadBefore, load()}}
+}
+
 // trio writes the node file of three tiny services.
 func trio(n *node, registry *machine.Registry, tag string) {
 	var services strings.Builder
 	for i := range 3 {
 		address := fmt.Sprintf("127.0.0.1:%d", 7011+i)
 		fmt.Fprintf(&services, `  tiny-%d:
-    image: %s/%s:%s
+    image: %s
     command: [serve, %q, /etc/tiny.conf]
     pid: host
     config: [{content: "{{ .host }}", dest: /etc/tiny.conf, owner: root, perm: "0600"}]
     health: [{tcp: %q, within: 5s, stable: 200ms, every: 50ms}]
-`, i, registry.Addr, repository, tag, address, address)
+`, i, imageOf(registry, tag), address, address)
 	}
-	n.write(agent.DefaultNodeFile, "profile: none\nkeep: 1\nservices:\n"+services.String())
+	n.write(agent.DefaultNodeFile, "profile: none\nengine: "+n.on.name+"\nkeep: 1\nservices:\n"+services.String())
 }
 
 // BenchmarkNothingToDo measures an upgrade that finds nothing to do, as a whole
 // process, from fork to exit; and, in turn with it, `kollet version`, which is
 // what starting the program takes.
 func BenchmarkNothingToDo(b *testing.B) {
-	b.Run("three tiny services", func(b *testing.B) {
-		engine := machine.Dockerd(b)
-		registry := machine.NewRegistry(b)
-		pushTiny(b, registry, tinyProgram(b), "a", 0)
-		n := newNode(b, engine)
-		trio(n, registry, "a")
-		n.change(string(journal.Committed), "bootstrap")
-		nothingToDo(b, n, "nothing-tiny")
+	b.Run("tiny", func(b *testing.B) {
+		onBoth(b, func(b *testing.B, on engine) {
+			registry, _ := tinyRegistry(b)
+			n := newNode(b, on)
+			trio(n, registry, oldTag)
+			n.change(string(journal.Committed), "bootstrap")
+			nothingToDo(b, n, "nothing-tiny-"+on.name)
+		})
 	})
-	b.Run("compute profile", func(b *testing.B) {
-		images := filepath.Join(buildDir(), "registry")
-		if _, err := os.Stat(images); err != nil {
-			b.Skip("its images are not built: make images")
-		}
-		nothingToDo(b, computeNode(b, images), "nothing-compute")
+	b.Run("compute", func(b *testing.B) {
+		onBothComputes(b, func(b *testing.B, c *compute) {
+			nothingToDo(b, c.node, "nothing-compute-"+c.on.name)
+		})
 	})
 }
 
@@ -74,11 +80,7 @@ func nothingToDo(b *testing.B, n *node, name string) {
 	b.ReportMetric(0, "ns/op")
 	figures := map[string]figure{}
 	for what, values := range map[string][]float64{"upgrade": upgrades, "version": versions} {
-		s := spreadOf(values)
-		figures[what] = figure{"ms", len(values), s, [2]float64{before, load()}}
-		b.ReportMetric(s.Median, what+"-ms")
-		b.ReportMetric(s.Min, what+"-min-ms")
-		b.ReportMetric(s.Max, what+"-max-ms")
+		figures[what] = figureOf(b, what, "ms", values, before)
 	}
 	keepJSON(b, name+".json", figures)
 }
@@ -101,13 +103,12 @@ const ballast = 100 << 20
 
 // BenchmarkMemory measures the peak of kollet's resident memory in an upgrade of
 // three services that pulls their image of 100 MiB.
-func BenchmarkMemory(b *testing.B) {
-	engine := machine.Dockerd(b)
-	registry := machine.NewRegistry(b)
-	program := tinyProgram(b)
-	n := newNode(b, engine)
-	pushTiny(b, registry, program, "a", 0)
-	trio(n, registry, "a")
+func BenchmarkMemory(b *testing.B) { onBoth(b, memoryOn) }
+
+func memoryOn(b *testing.B, on engine) {
+	registry, program := tinyRegistry(b)
+	n := newNode(b, on)
+	trio(n, registry, oldTag)
 	n.change(string(journal.Committed), "bootstrap")
 	before := load()
 	var peaks []float64
@@ -119,11 +120,8 @@ func BenchmarkMemory(b *testing.B) {
 		trio(n, registry, tag)
 		peaks = append(peaks, peakOf(b, n.command("upgrade")))
 	}
-	s := spreadOf(peaks)
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(s.Median, "peak-MiB")
-	b.ReportMetric(s.Max, "peak-max-MiB")
-	keepJSON(b, "memory.json", figure{"MiB", len(peaks), s, [2]float64{before, load()}})
+	keepJSON(b, "memory-"+on.name+".json", figureOf(b, "peak", "MiB", peaks, before))
 }
 
 // peakOf runs a command and returns the peak of its resident memory in MiB:

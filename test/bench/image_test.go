@@ -69,9 +69,23 @@ func pushTiny(b *testing.B, r *machine.Registry, program, tag string, ballast in
 	config.Config = v1.Config{Entrypoint: []string{"/bin/tiny"}}
 	image, err = mutate.ConfigFile(image, config)
 	check(b, err)
-	ref, err := name.NewTag(r.Addr+"/"+repository+":"+tag, name.Insecure)
+	ref, err := name.NewTag(imageOf(r, tag), name.Insecure)
 	check(b, err)
 	check(b, remote.Write(ref, image))
 }
 
 const repository = "bench/tiny"
+
+// imageOf is the reference of an image that pushTiny pushed.
+func imageOf(r *machine.Registry, tag string) string { return r.Addr + "/" + repository + ":" + tag }
+
+// tinyRegistry has both versions of the tiny service, made of the program that
+// is returned.
+func tinyRegistry(b *testing.B) (r *machine.Registry, program string) {
+	b.Helper()
+	r, program = machine.NewRegistry(b), tinyProgram(b)
+	for _, tag := range []string{oldTag, newTag} {
+		pushTiny(b, r, program, tag, 0)
+	}
+	return r, program
+}

@@ -1,12 +1,10 @@
 package bench
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/kollet/kollet/containers/docker"
 	"github.com/kollet/kollet/test/machine"
 )
 
@@ -31,17 +29,6 @@ func program(b *testing.B, name string) string {
 		b.Fatalf("%v: run make build", err)
 	}
 	return path
-}
-
-// engineVersion is that of a Docker engine; empty if it does not say.
-func engineVersion(engine *machine.Docker) string {
-	client, err := docker.New(engine.Socket)
-	if err != nil {
-		return ""
-	}
-	defer client.Close()
-	info, _ := client.Info(context.Background())
-	return info.Version
 }
 
 func check(t testing.TB, err error) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/containers"
-	"github.com/kollet/kollet/containers/docker"
 	"github.com/kollet/kollet/test/machine"
 )
 
@@ -20,19 +19,20 @@ import (
 // the kollet program.
 type node struct {
 	b       *testing.B
+	on      engine
 	root    string
 	program string
-	socket  string
 	engine  containers.Engine
 }
 
 // newNode makes a node with nothing on it; its containers end with the
 // benchmark.
-func newNode(b *testing.B, engine *machine.Docker) *node {
+func newNode(b *testing.B, on engine) *node {
 	b.Helper()
-	client, err := docker.New(engine.Socket)
+	n := &node{b: b, on: on, root: machine.Dir(b, "node"), program: program(b, "kollet")}
+	client, err := on.connect(n.program, n.root)
 	check(b, err)
-	n := &node{b: b, root: machine.Dir(b, "node"), program: program(b, "kollet"), socket: engine.Socket, engine: client}
+	n.engine = client
 	b.Cleanup(func() {
 		n.clear()
 		client.Close()
@@ -61,7 +61,7 @@ func (n *node) write(path, content string) {
 }
 
 func (n *node) command(args ...string) *exec.Cmd {
-	return exec.Command(n.program, append([]string{"--root", n.root, "--engine", n.socket, "--host", "compute-1"}, args...)...)
+	return exec.Command(n.program, append([]string{"--root", n.root, "--engine", n.on.address, "--host", "compute-1"}, args...)...)
 }
 
 // change runs a command that may change the node, and wants an outcome.

@@ -13,7 +13,7 @@ import (
 const (
 	moment   = 200 * time.Millisecond
 	idle     = 0.85
-	patience = 10 * time.Second
+	patience = time.Second
 )
 
 // awaitQuiet returns after such a moment, or, with false, when there was none

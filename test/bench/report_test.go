@@ -1,43 +1,16 @@
 package bench
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kollet/kollet/agent/journal"
-	"github.com/kollet/kollet/test/machine"
 )
 
-// spread of a series of measurements.
-type spread struct {
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-}
-
-func spreadOf(values []float64) spread {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return spread{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Min: sorted[0], Max: sorted[n-1]}
-}
-
-// ratio compares a way with kollet's: its gap over that of kollet.
-type ratio struct {
-	OfMedians float64 `json:"of_medians"`
-	Paired    float64 `json:"paired"` // median of the ratios within each round
-}
-
-// report is what gap.json holds. Times are in milliseconds.
+// report is what the gaps' JSON file holds. Times are in milliseconds.
 type report struct {
 	Date    time.Time   `json:"date"`
 	Where   where       `json:"where"`
@@ -58,18 +31,16 @@ type round struct {
 type summary struct {
 	Rounds int               `json:"rounds"`
 	Gaps   map[string]spread `json:"gaps"`
-	Ratios map[string]ratio  `json:"ratios"` // to the gated upgrade
+	Ratios map[string]ratio  `json:"ratios"`
 }
 
-// where is the class of the machine, and what ran on it.
-type where struct {
-	CPUs   int    `json:"cpus"`
-	Kernel string `json:"kernel"` // major and minor
-	Docker string `json:"docker"`
-	Go     string `json:"go"`
+// ratio compares a way with the others: its median over theirs.
+type ratio struct {
+	ToGated float64 `json:"to_gated"`
+	ToBare  float64 `json:"to_bare"`
 }
 
-func newReport(engine *machine.Docker) *report {
+func newReport(engine string) *report {
 	return &report{Date: time.Now().UTC(), Where: here(engine), Load: [2]float64{load(), 0}}
 }
 
@@ -83,20 +54,26 @@ func (r *report) add(gaps map[string]time.Duration, quiet bool) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// summarize compares the ways in some rounds. The first way is kollet's.
+// gaps of one way, round by round.
+func gaps(rounds []round, way string) []float64 {
+	var values []float64
+	for _, n := range rounds {
+		values = append(values, n.Gaps[way])
+	}
+	return values
+}
+
+// summarize compares the ways in some rounds.
 func summarize(rounds []round, ways []string) summary {
 	s := summary{Rounds: len(rounds), Gaps: map[string]spread{}, Ratios: map[string]ratio{}}
 	if len(rounds) == 0 {
 		return s
 	}
 	for _, name := range ways {
-		var values, paired []float64
-		for _, n := range rounds {
-			values = append(values, n.Gaps[name])
-			paired = append(paired, n.Gaps[name]/n.Gaps[ways[0]])
-		}
-		s.Gaps[name] = spreadOf(values)
-		s.Ratios[name] = ratio{OfMedians: s.Gaps[name].Median / s.Gaps[ways[0]].Median, Paired: spreadOf(paired).Median}
+		s.Gaps[name] = spreadOf(gaps(rounds, name))
+	}
+	for name, g := range s.Gaps {
+		s.Ratios[name] = ratio{ToGated: g.Median / s.Gaps[gatedUpgrade].Median, ToBare: g.Median / s.Gaps[bareProcess].Median}
 	}
 	return s
 }
@@ -110,10 +87,12 @@ func (r *report) summarize(ways []string) {
 // text is the report for people.
 func (r *report) text(ways []string) string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "%s; %d CPUs, Linux %s, Docker %s, %s; load %.1f before, %.1f after.\n",
-		r.Date.Format(time.DateOnly), r.Where.CPUs, r.Where.Kernel, r.Where.Docker, r.Where.Go, r.Load[0], r.Load[1])
+	fmt.Fprintf(&t, "%s; %d CPUs, Linux %s, %s, %s; load %.1f before, %.1f after.\n",
+		r.Date.Format(time.DateOnly), r.Where.CPUs, r.Where.Kernel, r.Where.Engine, r.Where.Go, r.Load[0], r.Load[1])
 	r.All.table(&t, "all", ways)
-	r.Quiet.table(&t, "quiet", ways)
+	if r.Quiet.Rounds < r.All.Rounds {
+		r.Quiet.table(&t, "quiet", ways)
+	}
 	fmt.Fprintf(&t, "\nIn kollet's own eyes, from the stop signal: the old process ended after %.1f ms, the gate was open after %.1f ms, the first probe passed after %.1f ms.\n",
 		r.Journal.Ended, r.Journal.Opened, r.Journal.Healthy)
 	return t.String()
@@ -124,43 +103,33 @@ func (s summary) table(t *strings.Builder, which string, ways []string) {
 		fmt.Fprintf(t, "\nNo %s rounds.\n", which)
 		return
 	}
-	fmt.Fprintf(t, "\n| %s rounds: %d | gap over gated, of medians | paired by round | median ms | min ms | max ms |\n|---|---|---|---|---|---|\n", which, s.Rounds)
+	fmt.Fprintf(t, "\n| %s rounds: %d | times bare | times gated | median ms | quartiles ms | min ms | max ms |\n|---|---|---|---|---|---|---|\n", which, s.Rounds)
 	for _, name := range ways {
 		g, q := s.Gaps[name], s.Ratios[name]
-		fmt.Fprintf(t, "| %s | %.2f | %.2f | %.1f | %.1f | %.1f |\n", name, q.OfMedians, q.Paired, g.Median, g.Min, g.Max)
+		fmt.Fprintf(t, "| %s | %.2f | %.2f | %.1f | %.1f to %.1f | %.1f | %.1f |\n", name, q.ToBare, q.ToGated, g.Median, g.Low, g.High, g.Min, g.Max)
 	}
 }
 
 // write leaves the report in build/bench and shows it.
-func (r *report) write(b *testing.B, ways []way) {
+func (r *report) write(b *testing.B, file string, ways []way) {
 	b.Helper()
 	r.Load[1] = load()
-	var names []string
+	var names, lines []string
+	all := series{}
 	for _, w := range ways {
 		names = append(names, w.name())
+		line := "Gap/way=" + w.name()
+		lines = append(lines, line)
+		all[line] = gaps(r.Rounds, w.name())
 	}
 	r.summarize(names)
 	for _, name := range names {
 		b.ReportMetric(r.All.Gaps[name].Median, metric(name))
 	}
-	keepJSON(b, "gap.json", r)
-	keep(b, "gap.md", []byte(r.text(names)))
+	keepJSON(b, file+".json", r)
+	keepSeries(b, file+".txt", r.Where, lines, all)
+	keep(b, file+".md", []byte(r.text(names)))
 	b.Logf("\n%s", r.text(names))
-}
-
-func keepJSON(b *testing.B, name string, value any) {
-	b.Helper()
-	data, err := json.MarshalIndent(value, "", " ")
-	check(b, err)
-	keep(b, name, append(data, '\n'))
-}
-
-// keep writes a file to build/bench.
-func keep(b *testing.B, name string, data []byte) {
-	b.Helper()
-	dir := filepath.Join(buildDir(), "bench")
-	check(b, os.MkdirAll(dir, 0o755))
-	check(b, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 }
 
 func medianGap(gaps []journal.Gap) journal.Gap {
@@ -183,42 +152,30 @@ func metric(name string) string {
 	return strings.NewReplacer(", ", "-", " ", "-").Replace(name) + "-ms"
 }
 
-// load is the load average of the last minute, proc_loadavg(5).
-func load() float64 {
-	data, _ := os.ReadFile("/proc/loadavg")
-	var l float64
-	_, _ = fmt.Sscan(string(data), &l)
-	return l
-}
-
-func here(engine *machine.Docker) where {
-	var u unix.Utsname
-	_ = unix.Uname(&u)
-	release := strings.SplitN(string(bytes.TrimRight(u.Release[:], "\x00")), ".", 3)
-	return where{CPUs: runtime.NumCPU(), Kernel: strings.Join(release[:min(2, len(release))], "."), Docker: engineVersion(engine), Go: runtime.Version()}
-}
-
 func TestSummarize(t *testing.T) {
+	gaps := func(gated, bare float64) map[string]float64 {
+		return map[string]float64{gatedUpgrade: gated, bareProcess: bare}
+	}
 	r := &report{Rounds: []round{
-		{Quiet: true, Gaps: map[string]float64{"own": 2, "other": 20}},
-		{Quiet: false, Gaps: map[string]float64{"own": 4, "other": 60}},
-		{Quiet: true, Gaps: map[string]float64{"own": 10, "other": 10}},
+		{Quiet: true, Gaps: gaps(20, 2)},
+		{Quiet: false, Gaps: gaps(60, 4)},
+		{Quiet: true, Gaps: gaps(10, 10)},
 	}}
-	r.summarize([]string{"own", "other"})
+	r.summarize([]string{gatedUpgrade, bareProcess})
 	for name, c := range map[string]struct {
 		got        summary
 		wantRounds int
-		wantGaps   spread
+		wantMedian float64
 		wantRatio  ratio
 	}{
-		"all":   {r.All, 3, spread{Median: 20, Min: 10, Max: 60}, ratio{OfMedians: 5, Paired: 10}},
-		"quiet": {r.Quiet, 2, spread{Median: 15, Min: 10, Max: 20}, ratio{OfMedians: 2.5, Paired: 5.5}},
+		"all":   {r.All, 3, 20, ratio{ToGated: 1, ToBare: 5}},
+		"quiet": {r.Quiet, 2, 15, ratio{ToGated: 1, ToBare: 2.5}},
 	} {
-		if c.got.Rounds != c.wantRounds || c.got.Gaps["other"] != c.wantGaps || c.got.Ratios["other"] != c.wantRatio {
-			t.Errorf("%s: %+v, want %d rounds, %+v, %+v", name, c.got, c.wantRounds, c.wantGaps, c.wantRatio)
+		if c.got.Rounds != c.wantRounds || c.got.Gaps[gatedUpgrade].Median != c.wantMedian || c.got.Ratios[gatedUpgrade] != c.wantRatio {
+			t.Errorf("%s: %+v, want %d rounds, %v, %+v", name, c.got, c.wantRounds, c.wantMedian, c.wantRatio)
 		}
 	}
-	if none := summarize(nil, []string{"own"}); none.Rounds != 0 {
+	if none := summarize(nil, []string{gatedUpgrade}); none.Rounds != 0 {
 		t.Errorf("of no rounds: %+v", none)
 	}
 }

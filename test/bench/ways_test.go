@@ -1,14 +1,11 @@
 package bench
 
 import (
-	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"syscall"
 	"testing"
-
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/client"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
@@ -22,6 +19,23 @@ type way interface {
 	replace(tag string)
 }
 
+// Names of the ways.
+const (
+	gatedUpgrade = "gated upgrade"
+	bareProcess  = "bare process"
+	removeFirst  = "stop, remove, create, start"
+	createFirst  = "create, stop, start"
+	taskFirst    = "create task, stop, start"
+)
+
+// ports of the services, one for each way that takes turns with others.
+var ports = map[string]int{
+	gatedUpgrade: 7001, removeFirst: 7002, createFirst: 7003, bareProcess: 7004,
+	taskFirst: 7005, dockerCompose: 7006, podmanReplace: 7007,
+}
+
+func addressOf(way string) string { return fmt.Sprintf("127.0.0.1:%d", ports[way]) }
+
 // gated is kollet's: an upgrade to a node file that names another image.
 type gated struct {
 	*node
@@ -29,8 +43,17 @@ type gated struct {
 	gaps     []journal.Gap
 }
 
-func (g *gated) name() string    { return "gated upgrade" }
-func (g *gated) address() string { return "127.0.0.1:7001" }
+// startGated brings up the old version by kollet.
+func startGated(b *testing.B, on engine, registry *machine.Registry) *gated {
+	b.Helper()
+	g := &gated{node: newNode(b, on), registry: registry}
+	g.configure(oldTag)
+	g.change(string(journal.Committed), "bootstrap")
+	return g
+}
+
+func (g *gated) name() string    { return gatedUpgrade }
+func (g *gated) address() string { return addressOf(gatedUpgrade) }
 
 func (g *gated) replace(tag string) {
 	g.configure(tag)
@@ -40,73 +63,16 @@ func (g *gated) replace(tag string) {
 
 func (g *gated) configure(tag string) {
 	g.write(agent.DefaultNodeFile, fmt.Sprintf(`profile: none
+engine: %s
 keep: 1
 services:
   tiny:
-    image: %s/%s:%s
+    image: %s
     command: [serve, %q]
     pid: host
     stop_grace: 5s
     health: [{tcp: %q, within: 5s, stable: 200ms, every: 50ms}]
-`, g.registry.Addr, repository, tag, g.address(), g.address()))
-}
-
-// byHand is what deployment tools do, by Docker's API: their own start-up does
-// not count against them.
-type byHand struct {
-	b        *testing.B
-	client   *client.Client
-	registry *machine.Registry
-	port     int
-	early    bool // the new container is created before the old one is stopped
-	running  string
-	count    int
-}
-
-func (h *byHand) name() string {
-	if h.early {
-		return "create, stop, start"
-	}
-	return "stop, remove, create, start"
-}
-
-func (h *byHand) address() string { return fmt.Sprintf("127.0.0.1:%d", h.port) }
-
-func (h *byHand) replace(tag string) {
-	h.b.Helper()
-	ctx := context.Background()
-	old, grace := h.running, 5
-	if h.early {
-		h.running = h.create(tag)
-	}
-	check(h.b, h.client.ContainerStop(ctx, old, container.StopOptions{Timeout: &grace}))
-	if !h.early {
-		check(h.b, h.client.ContainerRemove(ctx, old, container.RemoveOptions{}))
-		h.running = h.create(tag)
-	}
-	h.start()
-	if h.early {
-		check(h.b, h.client.ContainerRemove(ctx, old, container.RemoveOptions{}))
-	}
-}
-
-func (h *byHand) create(tag string) (id string) {
-	h.b.Helper()
-	h.count++
-	made, err := h.client.ContainerCreate(context.Background(),
-		&container.Config{Image: h.registry.Addr + "/" + repository + ":" + tag, Cmd: []string{"serve", h.address()}},
-		&container.HostConfig{NetworkMode: "host", PidMode: "host"}, nil, nil, fmt.Sprintf("tiny-%d-%d", h.port, h.count))
-	check(h.b, err)
-	return made.ID
-}
-
-func (h *byHand) start() {
-	h.b.Helper()
-	check(h.b, h.client.ContainerStart(context.Background(), h.running, container.StartOptions{}))
-}
-
-func (h *byHand) remove() {
-	_ = h.client.ContainerRemove(context.Background(), h.running, container.RemoveOptions{Force: true})
+`, g.on.name, imageOf(g.registry, tag), g.address(), g.address()))
 }
 
 // bare is the floor: no container at all. A parent tells the process to end,
@@ -117,8 +83,25 @@ type bare struct {
 	process *exec.Cmd
 }
 
-func (p *bare) name() string    { return "bare process" }
-func (p *bare) address() string { return "127.0.0.1:7004" }
+func startBare(b *testing.B, program string) *bare {
+	b.Helper()
+	code, err := os.ReadFile(program)
+	check(b, err)
+	p := &bare{b: b, program: map[string]string{}}
+	for _, tag := range []string{oldTag, newTag} {
+		p.program[tag] = program + "-" + tag
+		check(b, os.WriteFile(p.program[tag], code, 0o755))
+	}
+	p.start(oldTag)
+	b.Cleanup(func() {
+		_ = p.process.Process.Kill()
+		_ = p.process.Wait()
+	})
+	return p
+}
+
+func (p *bare) name() string    { return bareProcess }
+func (p *bare) address() string { return addressOf(bareProcess) }
 
 func (p *bare) replace(tag string) {
 	p.b.Helper()
@@ -131,9 +114,4 @@ func (p *bare) start(tag string) {
 	p.b.Helper()
 	p.process = exec.Command(p.program[tag], "serve", p.address())
 	check(p.b, p.process.Start())
-}
-
-func (p *bare) stop() {
-	_ = p.process.Process.Kill()
-	_ = p.process.Wait()
 }
