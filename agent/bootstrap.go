@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/kollet/kollet/agent/firstboot"
@@ -96,8 +97,8 @@ func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.B
 	if err != nil { // nothing was begun: the same words at the next boot help nobody
 		return Result{}, a.finish(begun, containers.Info{}, Result{}, err)
 	}
-	if err := firstboot.Begin(a.Root, begun); err != nil {
-		return Result{}, err
+	if err := firstboot.Begin(a.Root, begun); err != nil { // there is no room for a record of it either
+		return Result{}, fmt.Errorf("nothing was touched: %w", remedied(err))
 	}
 	a.installUnit(ctx, p.Unit, t.engine)
 	var r Result
@@ -110,6 +111,13 @@ func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.B
 		return r, fmt.Errorf("%w\nrun `kollet bootstrap` to go on; the next boot does", err)
 	}
 	return r, a.finish(begun, info, r, err)
+}
+
+func remedied(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("%w; free some, and run `kollet bootstrap`", err)
+	}
+	return err
 }
 
 // finish leaves the record of how a bootstrap ended, and returns its error.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -23,7 +22,6 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/firstboot"
-	"github.com/kollet/kollet/containers"
 )
 
 // TestFirstBoot takes nodes through what can happen when they boot for the first
@@ -39,6 +37,7 @@ func TestFirstBoot(t *testing.T) {
 		}{
 			{"a node without a registry takes its images from an archive", airGapped},
 			{"archives that do not do leave the node untouched", badArchives},
+			{"a disk that is full, or nearly, is told of", fullDisk},
 			{"an engine that comes up late is waited for", lateEngine},
 			{"an engine that never comes up is told of", noEngine},
 			{"a registry that comes up late is waited for", lateRegistry},
@@ -141,32 +140,6 @@ func (n *node) exists(path string) bool {
 	return err == nil
 }
 
-// boot does what the unit does at each boot.
-func (n *node) boot(code int) outcome {
-	n.t.Helper()
-	unit, err := os.ReadFile(n.path("/etc/systemd/system/" + firstboot.UnitName))
-	check(n.t, err)
-	var all outcome
-	for line := range strings.Lines(string(unit)) {
-		command, ok := strings.CutPrefix(strings.TrimSpace(line), "ExecStart=")
-		if !ok {
-			continue
-		}
-		var stdout, stderr strings.Builder
-		cmd := exec.Command("sh", "-c", command) // no word of it means more to a shell than to systemd
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		_ = cmd.Run()
-		all = outcome{cmd.ProcessState.ExitCode(), all.stdout + stdout.String(), all.stderr + stderr.String()}
-		if all.code != 0 {
-			break
-		}
-	}
-	if all.code != code {
-		n.t.Fatalf("boot: exit status %d, want %d\n%s\n%s", all.code, code, unit, all.all())
-	}
-	return all
-}
-
 func airGapped(t *testing.T, p *protocol) {
 	n := p.fresh(t)
 	p.archived(n, "/media/images/tiny.tar.gz", "v1")
@@ -256,6 +229,33 @@ func badArchives(t *testing.T, p *protocol) {
 	})
 	n.must(0, "bootstrap", "--wait", "1m", "--pull", "never", "--archive", "/text.tar", "--archive", "/late/*.tar.gz")
 	n.healthy(n.finished().Generation)
+}
+
+func fullDisk(t *testing.T, p *protocol) {
+	n := p.fresh(t)
+	state := n.path(agent.StateDir)
+	check(t, os.MkdirAll(state, 0o700))
+	check(t, syscall.Mount("tmpfs", state, "tmpfs", 0, "size=1m"))
+	t.Cleanup(func() { _ = syscall.Unmount(state, syscall.MNT_DETACH) })
+	o := n.must(1, "bootstrap", "--wait", "0s")
+	n.untouched(o, "nothing was touched: check disk "+state+": only ", "free 512MiB")
+	if n.imageThere(p) {
+		t.Error("it pulled all the same")
+	}
+	// To the last byte: even the record of it finds no room.
+	check(t, os.Remove(n.path(firstboot.FinishedPath)))
+	err := os.WriteFile(state+"/filler", make([]byte, 2<<20), 0o600)
+	if err == nil {
+		t.Fatal("the disk is not full")
+	}
+	o = n.must(1, "bootstrap", "--wait", "0s")
+	contains(t, o.stderr, "nothing was touched: write "+state+"/provision-begun: ", "no space left on device; free some, and run `kollet bootstrap`")
+	contains(t, n.log(), "no space left on device")
+}
+
+func (n *node) imageThere(p *protocol) bool {
+	_, err := n.engine.Image(n.t.Context(), p.registry.Addr+"/test/tiny:v1")
+	return err == nil
 }
 
 func lateEngine(t *testing.T, p *protocol) {
@@ -349,148 +349,4 @@ func toldToCloudInit(t *testing.T, p *protocol) {
 			t.Errorf("finished: %+v", f)
 		}
 	}
-}
-
-// killedBootstrap kills a bootstrap right after each record of its journal, as
-// a power loss does.
-func killedBootstrap(t *testing.T, p *protocol) {
-	n := p.fresh(t)
-	for record := 1; ; record++ {
-		if record > 40 {
-			t.Fatal("the bootstrap never ends")
-		}
-		n.t = t
-		o, killed := n.killedAt(record, "bootstrap", "--wait", "10s")
-		if !killed {
-			if record < 10 || o.code != 0 {
-				t.Fatalf("record %d: exit status %d\n%s", record, o.code, o.all())
-			}
-			break
-		}
-		if !n.exists(firstboot.BegunPath) || n.exists(firstboot.FinishedPath) {
-			t.Fatalf("record %d: the mark is missing, or there is a record", record)
-		}
-		n.useUnit()
-		out := n.boot(0)
-		contains(t, out.stdout, "was interrupted; going on with it", "bootstrap ends: committed")
-		f := n.finished()
-		if !f.OK || f.Outcome != "committed" || f.Generation == 0 || n.exists(firstboot.BegunPath) {
-			t.Fatalf("record %d: finished: %+v", record, f)
-		}
-		n.healthy(f.Generation)
-		n.must(0, "verify")
-		contains(t, n.boot(0).stdout, "nothing to recover", "nothing to resume")
-		n.clear()
-		n = p.fresh(t)
-	}
-}
-
-// useUnit has the unit run the program without faults.
-func (n *node) useUnit() {
-	n.t.Helper()
-	path := "/etc/systemd/system/" + firstboot.UnitName
-	n.write(path, strings.ReplaceAll(n.read(path), "kollet-faults", "kollet"))
-}
-
-func shutDownBootstrap(t *testing.T, p *protocol) {
-	n := p.fresh(t)
-	p.registry.Stop()
-	cmd := n.command("bootstrap", "--wait", "1m")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	check(t, cmd.Start())
-	n.await("it waits", func() bool {
-		return n.exists(firstboot.LogPath) && strings.Contains(n.read(firstboot.LogPath), "waiting for the registry")
-	})
-	check(t, cmd.Process.Signal(syscall.SIGTERM))
-	err := cmd.Wait()
-	p.registry.Start()
-	if err == nil {
-		t.Fatalf("it went on:\n%s", out.String())
-	}
-	contains(t, out.String(), "interrupted in pull", "the next boot does")
-	if n.exists(firstboot.FinishedPath) {
-		t.Fatalf("it ended: %+v", n.finished())
-	}
-	n.boot(0)
-	n.healthy(n.finished().Generation)
-}
-
-func (n *node) await(what string, holds func() bool) {
-	n.t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			n.t.Fatalf("still waiting: %s", what)
-		}
-	}
-}
-
-func killedAgain(t *testing.T, p *protocol) {
-	n := p.fresh(t)
-	n.must(0, "bootstrap")
-	p.configure(n, "v2", "two", "")
-	if _, killed := n.killedAt(6, "bootstrap"); !killed {
-		t.Fatal("it was not killed")
-	}
-	n.useUnit()
-	o := n.boot(1)
-	contains(t, o.stderr, "the bootstrap was interrupted, and the node is on generation 1 as before")
-	n.healthy(1)
-	if f := n.finished(); f.OK || f.Generation != 1 {
-		t.Errorf("finished: %+v", f)
-	}
-	n.boot(0)
-	n.must(0, "bootstrap")
-	if word := answer(t, "127.0.0.1:7001"); word != "two" {
-		t.Errorf("alpha answers %q", word)
-	}
-}
-
-// powerLoss cuts an upgrade short at each record, then ends the engine and all
-// containers, as a power loss does. When the engine is back it starts what has a
-// restart policy, and the boot does the rest.
-func powerLoss(t *testing.T, p *protocol) {
-	n := p.fresh(t)
-	n.must(0, "bootstrap")
-	tags := []string{"v1", "v2"}
-	at, cuts := 0, 0
-	for record := 1; ; record++ {
-		p.configure(n, tags[1-at], tags[1-at], "")
-		if _, killed := n.killedAt(record, "upgrade"); !killed {
-			break
-		}
-		cuts++
-		p.cutPower(n)
-		n.boot(0)
-		n.await("all services are healthy", func() bool { return n.status().Healthy })
-		at = p.whole(t, n, tags)
-	}
-	if cuts < 15 {
-		t.Fatalf("cut the power only %d times", cuts)
-	}
-}
-
-// cutPower ends the engine and every container at once, then boots.
-func (p *protocol) cutPower(n *node) {
-	n.t.Helper()
-	all, err := n.engine.List(n.t.Context(), map[string]string{agent.LabelNode: n.path(agent.StateDir)})
-	check(n.t, err)
-	p.engine.kill()
-	for _, c := range all {
-		if c.State == containers.StateRunning {
-			_ = syscall.Kill(c.PID, syscall.SIGKILL)
-		}
-	}
-	n.await("the containers are gone", func() bool {
-		for _, c := range all {
-			if c.State == containers.StateRunning && syscall.Kill(c.PID, 0) == nil {
-				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.PID))
-				if !strings.Contains(string(stat), ") Z") {
-					return false
-				}
-			}
-		}
-		return true
-	})
-	p.engine.start()
 }
