@@ -9,6 +9,12 @@ cd "$(dirname "$0")/.."
 # Debian's Ansible is for Debian's Python, whatever other comes first.
 export PATH=/usr/bin:/bin:/usr/sbin:/sbin LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 ANSIBLE_DEPRECATION_WARNINGS=false
 
+echo "playbooks: black"
+black --quiet --check --line-length 110 plugins tests/unit || {
+	echo "run: black --line-length 110 playbooks/plugins playbooks/tests/unit" >&2
+	exit 1
+}
+
 echo "playbooks: unit tests"
 /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/unit
 

@@ -15,19 +15,6 @@ def secret_files(secrets, folder):
     return dict((name, {"file": os.path.join(folder, name)}) for name in sorted(secrets))
 
 
-def not_in_tree(paths, dest, src):
-    """Those paths below dest, on the node, that have no counterpart below src, here.
-
-    What lies in a folder that goes is not named by itself.
-    """
-    gone = []
-    for path in sorted(paths):
-        inside = any(path.startswith(folder + "/") for folder in gone)
-        if not inside and not os.path.lexists(os.path.join(src, os.path.relpath(path, dest))):
-            gone.append(path)
-    return gone
-
-
 def table(rows, columns):
     """Rows, as dictionaries, as the lines of an aligned table."""
     cells = [[column.upper() for column in columns]]
@@ -189,7 +176,6 @@ class FilterModule(object):
     def filters(self):
         return {
             "secret_files": secret_files,
-            "not_in_tree": not_in_tree,
             "table": table,
             "totals": totals,
             "reports": reports,

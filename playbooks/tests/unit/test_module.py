@@ -173,7 +173,7 @@ def test_waits_for_the_lock(kollet, monkeypatch):
 @pytest.mark.parametrize("action", ["upgrade", "bootstrap", "plan"])
 def test_check_mode_plans(kollet, action):
     out = kollet({"plan": [(3, PLAN)]}, _check=True, action=action, tag="2", node="profile: none\n")
-    assert out["changed"] and "+two" in out["diff"]["prepared"]
+    assert out["changed"] and "+two" in out["diff"]["prepared"] and out["rc"] == 0
     assert [r.split("plan ")[1] for r in out["runs"]] == ["--exit-code --tag 2"]
     assert out["planned"] == "profile: none\n"
 
@@ -260,7 +260,7 @@ def test_status(kollet):
 def test_verify_finds_drift(kollet):
     drift = [{"service": "web", "what": "file", "text": "edited"}]
     out = kollet({"verify": [(1, {"generation": 3, "services": 1, "drift": drift})]}, action="verify")
-    assert not out["failed"] and out["drift"] == drift and not out["changed"]
+    assert not out["failed"] and out["drift"] == drift and not out["changed"] and out["rc"] == 0
 
 
 def test_verify_fails(kollet):

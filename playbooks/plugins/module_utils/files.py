@@ -1,0 +1,114 @@
+# Copyright the kollet authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Makes a directory hold certain files, each whole or not at all."""
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+import os
+import stat
+import tempfile
+
+
+class Tree(object):
+    """A directory of root's, and what it should hold."""
+
+    def __init__(self, path, folder_mode, file_mode):
+        self.path = path
+        self.folder_mode = folder_mode
+        self.file_mode = file_mode
+
+    def changes(self, files, only):
+        """What differs: (path, text before, text after) of each file; None where there is none.
+
+        With only, what else lies there is to go.
+        """
+        found = []
+        for name in sorted(files):
+            path = os.path.join(self.path, name)
+            before = read(path)
+            if before != files[name] or not owned(path, self.file_mode):
+                found.append((path, before, files[name]))
+        if only:
+            found += [(path, read(path), None) for path in self.others(files)]
+        return found
+
+    def others(self, files):
+        """The files that lie there and are not wanted."""
+        wanted = set(os.path.join(self.path, name) for name in files)
+        found = []
+        for folder, folders, names in os.walk(self.path):
+            links = [n for n in folders if os.path.islink(os.path.join(folder, n))]
+            found += [os.path.join(folder, n) for n in names + links]
+        return sorted(set(found) - wanted)
+
+    def apply(self, changes):
+        """Write and remove."""
+        self.make(self.path)
+        for path, dummy, after in changes:
+            if after is None:
+                os.unlink(path)
+                self.prune(os.path.dirname(path))
+            else:
+                self.make(os.path.dirname(path))
+                write(path, after, self.file_mode)
+
+    def ready(self):
+        """Whether the directory itself is as it should be."""
+        return os.path.isdir(self.path) and owned(self.path, self.folder_mode)
+
+    def make(self, folder):
+        """Make a directory, and those above it up to the tree's own."""
+        if folder != self.path and not os.path.isdir(folder):
+            self.make(os.path.dirname(folder))
+        if not os.path.isdir(folder):
+            os.makedirs(folder)
+        if not owned(folder, self.folder_mode):
+            os.chown(folder, 0, 0)
+            os.chmod(folder, self.folder_mode)
+
+    def prune(self, folder):
+        """Remove directories that became empty."""
+        while folder.startswith(self.path + "/") and not os.listdir(folder):
+            os.rmdir(folder)
+            folder = os.path.dirname(folder)
+
+
+def read(path):
+    """A file's text; None if there is none."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read().decode("utf-8", "replace")
+    except (IOError, OSError):
+        return None
+
+
+def owned(path, mode):
+    """Whether root owns it, with this mode, and it is no link."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return (
+        found.st_uid == found.st_gid == 0
+        and stat.S_IMODE(found.st_mode) == mode
+        and not stat.S_ISLNK(found.st_mode)
+    )
+
+
+def write(path, text, mode):
+    """Put a file in place, on stable storage, whole or not at all."""
+    handle, temporary = tempfile.mkstemp(prefix=".kollet-", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(text.encode("utf-8"))
+            os.fchown(stream.fileno(), 0, 0)
+            os.fchmod(stream.fileno(), mode)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
