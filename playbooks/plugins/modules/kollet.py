@@ -174,7 +174,8 @@ result:
   returned: when kollet gave one, and it is a mapping
   type: dict
 rc:
-  description: kollet's exit status. 1 failed, 2 bad input, 4 needs an operator, 5 another kollet is at work.
+  description: 0, or kollet's exit status if it failed. 1 failed, 2 bad input, 4 needs an operator, 5 another kollet is
+    at work.
   returned: always
   type: int
   sample: 0
@@ -298,7 +299,8 @@ class Node(object):
             self.fail(
                 answer.error or answer.stderr.strip(), STATES[answer.status], MEANINGS.get(answer.status)
             )
-        self.out["node_state"] = STATES[DONE]
+        # Ansible takes any other rc for a failure, and an answer such as 3 is none.
+        self.out.update(rc=DONE, node_state=STATES[DONE])
         return answer.result
 
     def fail(self, why, state, meaning=None):
