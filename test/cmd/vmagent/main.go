@@ -1,0 +1,33 @@
+// Command vmagent runs, in a virtual machine of the tests, what the test
+// outside asks for; see test/vm/channel.
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/kollet/kollet/test/vm/channel"
+)
+
+func main() {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err == nil {
+		err = serve(strings.TrimSpace(string(boot)))
+	}
+	fmt.Fprintln(os.Stderr, "vmagent:", err)
+	os.Exit(1)
+}
+
+// serve reads on when nobody listens outside: the port reads as empty then.
+func serve(boot string) error {
+	port, err := os.OpenFile("/dev/virtio-ports/"+channel.Port, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	for {
+		_ = channel.Serve(port, boot)
+		time.Sleep(200 * time.Millisecond)
+	}
+}

@@ -1,0 +1,37 @@
+package channel
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+)
+
+// Serve runs what the other end asks for, all at once, until there is nothing
+// more to read. boot is told with every answer.
+func Serve(port io.ReadWriter, boot string) error {
+	w := &writer{to: port}
+	return read(port, func(r Request) {
+		go func() { _ = w.write(r.run(boot)) }() // a port that is gone shows when it is read
+	})
+}
+
+func (r Request) run(boot string) Answer {
+	a := Answer{ID: r.ID, Boot: boot}
+	if len(r.Argv) == 0 {
+		return a
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(r.Argv[0], r.Argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(r.Stdin), &stdout, &stderr
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		a.Error = err.Error()
+	}
+	if cmd.ProcessState != nil {
+		a.Status = cmd.ProcessState.ExitCode()
+	}
+	a.Stdout, a.Stderr = stdout.String(), stderr.String()
+	return a
+}

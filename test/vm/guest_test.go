@@ -1,0 +1,179 @@
+package vm
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/test/machine"
+)
+
+// Versions of the node's images that make builds: they differ by a label.
+const (
+	oldVersion = "26.2.2"
+	newVersion = "26.2.2-1"
+)
+
+// libvirtNode is a node file with libvirt alone, and patience: it starts a
+// program of QEMU to learn what that can do.
+func libvirtNode(tag string) string {
+	return fmt.Sprintf(`images: {registry: %s, tag: %q}
+network: none
+vars: {virt_type: qemu}
+services:
+  nova-compute: {disabled: true}
+  nova-libvirt:
+    health: [{exec: [virsh, -c, "qemu:///system", version, --daemon], every: 2s, within: 300s, stable: 3s, limit: 60s}]
+`, repository, tag)
+}
+
+const (
+	guestName = "ticker"
+	guestUUID = "7f5f1a3c-6f0e-4b6e-9f3a-2d0a4f7b9c11"
+	guestDir  = "/var/lib/nova/instances/" + guestUUID // in the container
+)
+
+// TestGuestUnderSystemd has a guest survive upgrades of libvirt on a node with
+// systemd and cgroup v2: first where libvirt put it, then out of the container's
+// own cgroup, where kollet has to move it from.
+func TestGuestUnderSystemd(t *testing.T) {
+	n := newNode(t, plan{
+		name: "guest", seed: "config-drive", direct: true, memory: 3072, nodeFile: libvirtNode(oldVersion),
+		tools: func(dir string) {
+			archive(t, filepath.Join(dir, imagesFile), nodeImages(t, "nova-libvirt:"+oldVersion, "nova-libvirt:"+newVersion))
+			machine.PlaceGuest(t, filepath.Join(dir, "guest"))
+		},
+	})
+	n.powerOn()
+	n.firstBoot()
+	n.bootGuest()
+	guest := n.guest()
+	cgroup := n.cgroup(guest.PID)
+	t.Logf("libvirt put the guest into %s", cgroup)
+	n.upgradeUnder(guest, newVersion)
+	if now := n.cgroup(guest.PID); now != cgroup {
+		t.Errorf("the guest was moved from %s to %s", cgroup, now)
+	}
+
+	n.exposeGuest(guest)
+	n.upgradeUnder(guest, oldVersion)
+	scope := n.cgroup(guest.PID)
+	contains(t, scope, "/machine.slice/kollet-guests-", ".scope")
+	contains(t, n.must("systemctl", "show", "--property", "ActiveState,KillMode", filepath.Base(scope)), "ActiveState=active", "KillMode=none")
+	// What systemd does of its own accord must not take the scope for its own.
+	n.must("systemctl", "daemon-reload")
+	n.must("systemctl", "restart", "docker")
+	n.lives(guest)
+	n.healthy()
+}
+
+// bootGuest starts the guest, and waits until it counts.
+func (n *node) bootGuest() {
+	n.t.Helper()
+	volume := strings.TrimSpace(n.must("docker", "volume", "inspect", "--format", "{{.Mountpoint}}", "nova_compute"))
+	n.must("mkdir", "-p", volume+"/instances/"+guestUUID)
+	n.must("cp", toolsDir+"/guest/vmlinuz", toolsDir+"/guest/initrd", volume+"/instances/"+guestUUID)
+	n.write(volume+"/instances/"+guestUUID+"/domain.xml", machine.GuestXML(guestName, guestUUID, guestDir))
+	n.virsh("define", guestDir+"/domain.xml")
+	n.virsh("start", guestName)
+	n.awaitTick(3)
+}
+
+func (n *node) virsh(args ...string) string {
+	n.t.Helper()
+	return n.must(append([]string{"kollet", "exec", "nova-libvirt", "--", "virsh"}, args...)...)
+}
+
+// ticks is what the guest has counted to, without a break.
+func (n *node) ticks() int {
+	n.t.Helper()
+	console := n.must("docker", "exec", "nova-libvirt", "cat", guestDir+"/"+machine.Console)
+	last := 0
+	for line := range strings.Lines(console) {
+		number, ok := strings.CutPrefix(strings.TrimSpace(line), "tick ")
+		if !ok || !strings.HasSuffix(line, "\n") {
+			continue
+		}
+		now, err := strconv.Atoi(number)
+		check(n.t, err)
+		if now != last+1 {
+			n.t.Fatalf("the guest's count is broken: %d after %d", now, last)
+		}
+		last = now
+	}
+	return last
+}
+
+func (n *node) awaitTick(want int) {
+	n.t.Helper()
+	for deadline := time.Now().Add(workTime); n.ticks() < want; time.Sleep(2 * time.Second) {
+		if time.Now().After(deadline) {
+			n.t.Fatalf("the guest does not count to %d", want)
+		}
+	}
+}
+
+// guest is the one guest.
+func (n *node) guest() agent.Guest {
+	n.t.Helper()
+	var guests []agent.Guest
+	n.ask(&guests, "guests")
+	if len(guests) != 1 {
+		n.t.Fatalf("guests: %+v", guests)
+	}
+	return guests[0]
+}
+
+// cgroup is where a process is.
+func (n *node) cgroup(pid int) string {
+	n.t.Helper()
+	text := strings.TrimSpace(n.must("cat", fmt.Sprintf("/proc/%d/cgroup", pid)))
+	at, ok := strings.CutPrefix(text, "0::")
+	if !ok {
+		n.t.Fatalf("not cgroup v2: %q", text)
+	}
+	return at
+}
+
+// exposeGuest puts the guest where a libvirt without machined, or with a cgroup
+// namespace of its own, leaves it: into its container's cgroup.
+func (n *node) exposeGuest(guest agent.Guest) {
+	n.t.Helper()
+	first := strings.TrimSpace(n.must("docker", "inspect", "--format", "{{.State.Pid}}", "nova-libvirt"))
+	pid, err := strconv.Atoi(first)
+	check(n.t, err)
+	into := "/sys/fs/cgroup" + n.cgroup(pid) + "/cgroup.procs"
+	n.must("sh", "-c", fmt.Sprintf("echo %d >%s", guest.PID, into))
+	if now := n.guest(); len(now.Exposed) == 0 {
+		n.t.Fatalf("kollet does not see that a stop of libvirt would kill the guest: %+v", now)
+	}
+}
+
+// upgradeUnder upgrades libvirt under the guest.
+func (n *node) upgradeUnder(guest agent.Guest, tag string) {
+	n.t.Helper()
+	before := n.ticks()
+	n.write(nodeFile, libvirtNode(tag))
+	n.t.Log(n.must("kollet", "upgrade"))
+	if s := n.healthy(); !strings.HasSuffix(s.Services[0].Image, ":"+tag) {
+		n.t.Fatalf("status: %+v", s)
+	}
+	n.awaitTick(before + 3)
+	n.lives(guest)
+	n.must("kollet", "verify")
+}
+
+// lives wants the guest to be the same process, to count on, and libvirt to know
+// it.
+func (n *node) lives(guest agent.Guest) {
+	n.t.Helper()
+	if now := n.guest(); !now.Same(guest.Guest) {
+		n.t.Fatalf("the guest is another process: %+v, now %+v", guest, now)
+	}
+	n.awaitTick(n.ticks() + 2)
+	contains(n.t, n.virsh("list", "--state-running", "--uuid"), guestUUID)
+}
