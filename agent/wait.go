@@ -25,7 +25,10 @@ func (a *Agent) await(ctx context.Context, limit time.Duration, what string, try
 	told := begun.Add(-tellAgain)
 	for {
 		err := try(ctx)
-		if err == nil || ctx.Err() != nil || limit <= 0 || !worth(err) {
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("interrupted while waiting for %s: %w", what, ctx.Err())
+		}
+		if err == nil || limit <= 0 || !worth(err) {
 			return err
 		}
 		now := time.Now()
@@ -38,7 +41,7 @@ func (a *Agent) await(ctx context.Context, limit time.Duration, what string, try
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("interrupted while waiting for %s: %w", what, ctx.Err())
 		case <-time.After(min(askAgain, limit)):
 		}
 	}

@@ -105,6 +105,13 @@ func TestProblems(t *testing.T) {
 			`node.yaml:5:47: services.one.mounts[3]: unknown mount option "rx" in "/a:/b:rx"; expected ro, rw or one of private`,
 			`node.yaml:5:59: services.one.mounts[4]: expected SOURCE:TARGET[:OPTIONS] with a source and an absolute target, got "lib"`,
 		}},
+		"archives": {"profile: none\nimages:\n  archives:\n  - /media/*.tar\n  - images.tar\n  - '/a[b'\n  - {a: b}\nservices:\n  one: {image: 'a:1'}\n", []string{
+			"node.yaml:7:5: images.archives[3]: expected a single value, got a mapping",
+		}},
+		"archives' paths": {"profile: none\nimages: {archives: [/media/*.tar, images.tar, '/a[b']}\nservices:\n  one: {image: 'a:1'}\n", []string{
+			`node.yaml:2:35: images.archives[1]: expected an absolute path, or a pattern such as /media/images/*.tar, got "images.tar"`,
+			`node.yaml:2:47: images.archives[2]: expected an absolute path, or a pattern such as /media/images/*.tar, got "/a[b"`,
+		}},
 		"all kinds at once": {"profile: none\nengine: rkt\nkeep: 0\nimages: {pull: often}\nsecrets: {s: {}, u: {file: a, env: B}}\nservices:\n  One: {image: 'a:1'}\n  x: {image: 'a:1'}\n  kollet-start: {image: 'a:1'}\n", []string{
 			`node.yaml:2:1: engine: expected one of docker, containerd, got "rkt"`,
 			"node.yaml:3:1: keep: expected 1 or more: without an earlier generation there is no way back",
