@@ -17,8 +17,8 @@ import (
 // Everything takes its time where every instruction is emulated. These bound how
 // long a broken test hangs, nothing else.
 const (
-	bootTime = 10 * time.Minute
-	workTime = 10 * time.Minute
+	bootTime = 20 * time.Minute
+	workTime = 30 * time.Minute
 )
 
 // hardware is what a virtual machine is made of.
