@@ -50,7 +50,7 @@ def reports(hosts, hostvars, lost=()):
         if "kollet_report" in hostvars[host]:
             row = dict(hostvars[host]["kollet_report"])
         elif host in lost:
-            row = {"result": "unreachable", "why": "it went away; what it runs is not known"}
+            row = {"result": "failed", "why": "it failed or went away, as told above"}
         row["node"] = host
         rows.append(row)
     return rows

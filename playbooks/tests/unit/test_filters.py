@@ -44,7 +44,7 @@ def test_reports(fleet):
     assert [(r["node"], r["result"]) for r in rows] == [
         ("a", "committed"),
         ("b", "untouched"),
-        ("c", "unreachable"),
+        ("c", "failed"),
         ("d", "failed"),
     ]
 
