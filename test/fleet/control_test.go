@@ -1,0 +1,168 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// control is the control machine: Ansible, the collection as users install it,
+// and an inventory.
+type control struct {
+	*site
+	collections string
+}
+
+// controlPaths is where the sockets of SSH connections are: unix(7) wants it short.
+const controlPaths = "/run/ansible-cp"
+
+// newControl builds and installs the collection, and has Ansible work on so many
+// nodes at once.
+func newControl(s *site, forks int) *control {
+	s.t.Helper()
+	c := &control{site: s, collections: s.path("collections")}
+	source, err := filepath.Abs("../../playbooks")
+	check(s.t, err)
+	s.write("ansible.cfg", fmt.Sprintf(`[defaults]
+inventory = %[1]s/inventory/hosts.yml
+collections_path = %[2]s
+remote_tmp = /run/.ansible
+local_tmp = %[1]s/tmp
+forks = %[5]d
+timeout = 5
+retry_files_enabled = false
+interpreter_python = /usr/bin/python3
+[ssh_connection]
+pipelining = true
+ssh_args = -o ControlMaster=auto -o ControlPersist=60s
+ssh_extra_args = %[3]s
+control_path_dir = %[4]s
+`, s.dir, c.collections, strings.Join(s.sshArgs(), " "), controlPaths, forks))
+	c.mustRun("ansible-galaxy", "collection", "build", "--output-path", s.path("built"), source)
+	archives, err := filepath.Glob(s.path("built/*.tar.gz"))
+	if err != nil || len(archives) != 1 {
+		s.t.Fatalf("built %v, %v; want one archive", archives, err)
+	}
+	c.mustRun("ansible-galaxy", "collection", "install", "--offline", "--collections-path", c.collections, archives[0])
+	return c
+}
+
+// command is one of Ansible's programs. They are scripts: Debian's Python runs
+// them, whatever other is first in PATH.
+func (c *control) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command("/usr/bin/python3", append([]string{"/usr/bin/" + name}, args...)...)
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), "ANSIBLE_CONFIG="+c.path("ansible.cfg"), "PWD="+c.dir, "HOME="+c.path("home"), "LC_ALL=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+func (c *control) mustRun(name string, args ...string) string {
+	c.t.Helper()
+	out, err := c.command(name, args...).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// run is what a playbook did.
+type run struct {
+	c    *control
+	what string
+	code int
+	out  string
+}
+
+// playing is a playbook that runs.
+type playing struct {
+	c     *control
+	what  string
+	begun time.Time
+	cmd   *exec.Cmd
+	out   *bytes.Buffer
+}
+
+// begin starts one of the collection's playbooks.
+func (c *control) begin(name string, args ...string) *playing {
+	c.t.Helper()
+	p := &playing{c: c, what: strings.Join(append([]string{name}, args...), " "), begun: time.Now(), out: &bytes.Buffer{}}
+	p.cmd = c.command("ansible-playbook", append([]string{"kollet.kollet." + name}, args...)...)
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	check(c.t, p.cmd.Start())
+	return p
+}
+
+// wait returns what the playbook did, once it has. No playbook shows a secret.
+func (p *playing) wait() run {
+	p.c.t.Helper()
+	_ = p.cmd.Wait() // how it ended is in its state
+	r := run{p.c, p.what, p.cmd.ProcessState.ExitCode(), p.out.String()}
+	p.c.t.Logf("%s: exit status %d, %.1f s", r.what, r.code, time.Since(p.begun).Seconds())
+	return r.saysNot(secret)
+}
+
+// play runs one of the collection's playbooks.
+func (c *control) play(name string, args ...string) run {
+	c.t.Helper()
+	return c.begin(name, args...).wait()
+}
+
+// ended wants an exit status: 0, or 2 if a node failed.
+func (r run) ended(code int) run {
+	r.c.t.Helper()
+	if r.code != code {
+		r.c.t.Fatalf("%s: exit status %d, want %d\n%s", r.what, r.code, code, r.out)
+	}
+	return r
+}
+
+// says wants each of the texts in what was printed, white space aside.
+func (r run) says(texts ...string) run {
+	r.c.t.Helper()
+	flat := strings.Join(strings.Fields(r.out), " ")
+	for _, text := range texts {
+		if !strings.Contains(flat, text) {
+			r.c.t.Fatalf("%s: %q is missing in:\n%s", r.what, text, r.out)
+		}
+	}
+	return r
+}
+
+// saysNot wants none of the texts.
+func (r run) saysNot(texts ...string) run {
+	r.c.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(r.out, text) {
+			r.c.t.Fatalf("%s: %q is in:\n%s", r.what, text, r.out)
+		}
+	}
+	return r
+}
+
+// unchanged wants no task to have changed anything on any node, as the recap says.
+func (r run) unchanged() run {
+	r.c.t.Helper()
+	for _, n := range r.c.nodes {
+		found := false
+		for line := range strings.Lines(r.out) {
+			found = found || strings.HasPrefix(line, n.name+" ") && strings.Contains(line, " changed=0 ")
+		}
+		if !found {
+			r.c.t.Fatalf("%s: something changed on %s\n%s", r.what, n.name, r.out)
+		}
+	}
+	return r
+}
+
+// pidOf is the process that a path below /proc is about.
+func pidOf(path string) int {
+	pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+	return pid
+}

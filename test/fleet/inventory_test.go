@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// secret is a value that may be seen in one file of each node alone.
+const secret = "s3cr3t-t0ken"
+
+// inventory names the nodes and says what they run: two services that print the
+// version they were configured for. The files' braces are kollet's templates.
+func (c *control) inventory() {
+	c.t.Helper()
+	hosts := ""
+	for _, n := range c.nodes {
+		hosts += fmt.Sprintf("    %s: {ansible_host: %s}\n", n.name, n.address)
+		c.probe(n, 7001)
+	}
+	c.write("inventory/hosts.yml", "kollet:\n  hosts:\n"+hosts+"  vars: {ansible_user: root}\n")
+	c.write("inventory/config/alpha.conf", "[override]\nby = operator\n")
+	binary, err := filepath.Abs("../../bin/kollet")
+	if err == nil {
+		_, err = os.Stat(binary)
+	}
+	if err != nil {
+		c.t.Fatalf("%v: run make build", err)
+	}
+	c.write("inventory/group_vars/kollet/kollet.yml", fmt.Sprintf(`
+kollet_binary_src: %s
+kollet_config_dir: "{{ inventory_dir }}/config"
+kollet_secrets: {token: %s}
+kollet_gate_delay: 1
+kollet_node:
+  profile: none
+  images: {registry: %s/test, tag: "{{ version }}"}
+  vars: {word: "{{ version }}"}
+  services:
+    alpha:
+      image: tiny
+      command: [serve, "127.0.0.1:7001", /etc/alpha.word]
+      stop_grace: 5s
+      config:
+        - {content: !unsafe "{{ .vars.word }}\ntoken = {{ secret \"token\" }}\n", dest: /etc/alpha.word, owner: root, perm: "0600"}
+        - {content: !unsafe "[main]\nword = {{ .vars.word }}\n", format: ini, overrides: [alpha.conf], dest: /etc/alpha.conf, owner: root, perm: "0600"}
+      health: [{tcp: !unsafe "127.0.0.1:{{ .vars.probe }}", within: 2s, stable: 500ms, every: 50ms}]
+    beta:
+      image: tiny
+      command: [serve, "127.0.0.1:7002", /etc/beta.word]
+      stop_grace: 5s
+      after: [alpha]
+      config:
+        - {content: !unsafe "{{ .vars.word }}\n", dest: /etc/beta.word, owner: root, perm: "0600"}
+      health: [{tcp: "127.0.0.1:7002", within: 5s, stable: 500ms, every: 50ms}]
+`, binary, secret, registryAddr))
+}
+
+// version sets what all nodes are to run.
+func (c *control) version(tag string) {
+	c.t.Helper()
+	c.write("inventory/group_vars/kollet/version.yml", "version: "+tag+"\n")
+}
+
+// probe sets at which port a node looks whether alpha is well.
+func (c *control) probe(n *node, port int) {
+	c.t.Helper()
+	c.write("inventory/host_vars/"+n.name+".yml", fmt.Sprintf("kollet_node_extra: {vars: {probe: \"%d\"}}\n", port))
+}
+
+// hooks has the control machine note when a node is drained, passes its gate and
+// is undrained.
+func (c *control) hooks() []string {
+	c.t.Helper()
+	for _, what := range []string{"drain", "gate", "undrain"} {
+		c.write(what+".yml", fmt.Sprintf(`
+- name: Note it
+  ansible.builtin.shell: echo "%s {{ inventory_hostname }}" >>%s
+  delegate_to: localhost
+`, what, c.path("hooks.log")))
+	}
+	return []string{"-e", "kollet_drain=" + c.path("drain.yml"), "-e", "kollet_gate=" + c.path("gate.yml"), "-e", "kollet_undrain=" + c.path("undrain.yml")}
+}
+
+// hooked returns what the hooks noted, and forgets it.
+func (c *control) hooked() string {
+	c.t.Helper()
+	data, err := os.ReadFile(c.path("hooks.log"))
+	if err != nil && !os.IsNotExist(err) {
+		c.t.Fatal(err)
+	}
+	_ = os.Remove(c.path("hooks.log"))
+	return string(data)
+}

@@ -1,0 +1,236 @@
+//go:build scale
+
+package fleet
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/test/machine"
+)
+
+// forks is how many nodes are worked on at once, by Ansible and without it.
+const forks = 10
+
+// TestScale measures what a fleet costs: `make bench-fleet` runs it. All nodes
+// are on this machine, each a directory, a namespace of one containerd, and an
+// address at which one SSH server answers. So machines that would work side by
+// side share this one's processors, and the network is a loopback device.
+func TestScale(t *testing.T) {
+	var lines []string
+	for _, count := range []int{10, 50, 100} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) { lines = append(lines, measure(t, count)...) })
+	}
+	report := strings.Join(lines, "\n") + "\n"
+	t.Logf("\n%s", report)
+	dir := os.Getenv("KOLLET_BUILD")
+	if dir == "" {
+		dir = "../../build"
+	}
+	check(t, os.MkdirAll(filepath.Join(dir, "bench"), 0o755))
+	check(t, os.WriteFile(filepath.Join(dir, "bench", "fleet.txt"), []byte(report), 0o644))
+}
+
+// cost is what a run took: by the clock, of the processors in all, and of them
+// the part of the program's first process, which does one thing at a time. What
+// containerd and SSH's daemon start, which nodes would do, is in neither.
+type cost struct{ wall, all, first time.Duration }
+
+// watch follows a command that was started and waits for it.
+func watch(cmd *exec.Cmd, begun time.Time, wait func()) cost {
+	var c cost
+	ended := make(chan struct{})
+	var polled sync.WaitGroup
+	polled.Go(func() {
+		for {
+			if own, err := ownTime(cmd.Process.Pid); err == nil {
+				c.first = own
+			}
+			select {
+			case <-ended:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	})
+	wait()
+	close(ended)
+	polled.Wait()
+	c.wall, c.all = time.Since(begun), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
+	return c
+}
+
+// ownTime is what a process used of the processors, its children aside: proc(5),
+// /proc/pid/stat, utime and stime, in hundredths of a second.
+func ownTime(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("strange: %q", text)
+	}
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, err
+}
+
+func (c cost) line(count int, what string) string {
+	n := float64(count)
+	return fmt.Sprintf("%4d nodes  %-34s %7.1f s  processors %6.1f s (%.2f a node), first process %5.1f s (%.3f a node)",
+		count, what, c.wall.Seconds(), c.all.Seconds(), c.all.Seconds()/n, c.first.Seconds(), c.first.Seconds()/n)
+}
+
+func measure(t *testing.T, count int) (lines []string) {
+	s := &site{t: t, dir: machine.Dir(t, "fleet")}
+	s.registry = machine.NewRegistry(t)
+	s.keys("127.1.*")
+	s.daemon()
+	for _, tag := range []string{"v1", "v2", "v3"} {
+		s.push(tag)
+	}
+	m := &many{control: newControl(s, forks), engine: machine.NewContainerd(t)}
+	m.inventory(count)
+	play := func(what, version, name string, says ...string) {
+		m.version(version)
+		p := m.begin(name)
+		c := watch(p.cmd, p.begun, func() { p.wait().ended(0).says(says...) })
+		lines = append(lines, c.line(count, what))
+		t.Log(c.line(count, what))
+	}
+	all := func(result string) string { return fmt.Sprintf("%d %s", count, result) }
+	play("Ansible: bootstrap", "v1", "bootstrap", all("committed"))
+	play("Ansible: upgrade, 1, 10 %, 30 %", "v2", "upgrade", all("committed"))
+	play("Ansible: upgrade, nothing to do", "v2", "upgrade", all("nothing to do"))
+	play("Ansible: status", "v2", "status", all("healthy"))
+	play("Ansible: configure", "v3", "configure")
+	lines = append(lines, m.alone("upgrade", "committed").line(count, "kollet alone: upgrade"))
+	lines = append(lines, m.alone("upgrade", "nothing to do").line(count, "kollet alone: nothing to do"))
+	return lines
+}
+
+// many is a fleet on one machine.
+type many struct {
+	*control
+	engine *machine.Containerd
+	names  []string
+	binary string
+}
+
+// daemon starts an SSH server at every address of the loopback device.
+func (s *site) daemon() {
+	s.t.Helper()
+	check(s.t, os.MkdirAll("/run/sshd", 0o755))
+	cmd := exec.Command("/usr/sbin/sshd", "-D", "-f", s.path("sshd_config"))
+	check(s.t, cmd.Start())
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+}
+
+// inventory makes nodes with one service each.
+func (m *many) inventory(count int) {
+	m.t.Helper()
+	var err error
+	m.binary, err = filepath.Abs("../../bin/kollet")
+	check(m.t, err)
+	hosts := ""
+	for i := 1; i <= count; i++ {
+		name := fmt.Sprintf("n%03d", i)
+		m.names = append(m.names, name)
+		check(m.t, os.MkdirAll(m.path(name+"/etc/kollet"), 0o755))
+		hosts += fmt.Sprintf("    %s: {ansible_host: 127.1.0.%d, service_port: \"%d\"}\n", name, i, 20000+i)
+	}
+	m.write("inventory/hosts.yml", "kollet:\n  hosts:\n"+hosts+"  vars: {ansible_user: root}\n")
+	m.write("inventory/group_vars/kollet/kollet.yml", fmt.Sprintf(`
+kollet_binary: %s
+kollet_root: %q
+kollet_engine: %q
+kollet_host: "{{ inventory_hostname }}"
+kollet_unit: false
+kollet_node:
+  profile: none
+  engine: containerd
+  images: {registry: %s/test, tag: "{{ version }}"}
+  vars: {port: "{{ service_port }}"}
+  services:
+    alpha:
+      image: tiny
+      command: [serve, !unsafe "127.0.0.1:{{ .vars.port }}"]
+      health: [{tcp: !unsafe "127.0.0.1:{{ .vars.port }}", within: 30s, stable: 200ms, every: 50ms}]
+`, m.binary, m.path("{{ inventory_hostname }}"), m.address("{{ inventory_hostname }}"), m.registry.Addr))
+	m.t.Cleanup(m.clear)
+}
+
+// address is that of a node's engine: a namespace, which also names the cgroups.
+func (m *many) address(name string) string {
+	return m.engine.Address + "?namespace=" + filepath.Base(machine.CgroupParent()) + "-" + name
+}
+
+// alone runs kollet on all nodes, as many at once as Ansible has forks.
+func (m *many) alone(command, outcome string) cost {
+	m.t.Helper()
+	var commands strings.Builder
+	for _, name := range m.names {
+		fmt.Fprintf(&commands, "%s -o json --root %s --engine '%s' --host %s %s >%s 2>&1\n", m.binary, m.path(name), m.address(name), name, command, m.path(name+"/out"))
+	}
+	cmd := exec.Command("xargs", "-P", fmt.Sprint(forks), "-d", "\n", "-I", "{}", "sh", "-c", "{}")
+	cmd.Stdin = strings.NewReader(commands.String())
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	begun := time.Now()
+	check(m.t, cmd.Start())
+	c := watch(cmd, begun, func() {
+		if err := cmd.Wait(); err != nil {
+			m.t.Fatalf("kollet %s: %v\n%s", command, err, out.String())
+		}
+	})
+	for _, name := range m.names {
+		data, err := os.ReadFile(m.path(name + "/out"))
+		if err != nil || !strings.Contains(string(data), fmt.Sprintf(`"outcome": %q`, outcome)) {
+			m.t.Fatalf("%s: %v, want %s\n%s", name, err, outcome, data)
+		}
+	}
+	return c
+}
+
+// clear ends the containers: their cgroups are not below the machine's own, which
+// is removed with all that runs in it.
+func (m *many) clear() {
+	m.engine.Stop()
+	var groups []string
+	for _, hierarchy := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		found, _ := filepath.Glob(hierarchy + "/" + filepath.Base(machine.CgroupParent()) + "-n*/*/cgroup.procs")
+		groups = append(groups, found...)
+	}
+	for _, procs := range groups {
+		for range 500 {
+			pids, err := os.ReadFile(procs)
+			if err != nil || len(pids) == 0 {
+				break
+			}
+			for _, pid := range strings.Fields(string(pids)) {
+				if n, err := strconv.Atoi(pid); err == nil && n > 1 {
+					_ = syscall.Kill(n, syscall.SIGKILL)
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		_ = os.Remove(filepath.Dir(procs))
+		_ = os.Remove(filepath.Dir(filepath.Dir(procs)))
+	}
+}
