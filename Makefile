@@ -31,11 +31,11 @@ FUZZ_TIME  ?= 30s
 BENCH_ROUNDS ?= 30
 
 phase = test/make/phase.sh
-parts = go list ./... | grep -vE '/test/(e2e|vm)$$'
+parts = go list ./... | grep -vE '/test/(e2e|fleet|vm)$$'
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down test test-podman unit e2e build deps vet lint guest images node-image test-vm fuzz bench man clean
+.PHONY: help up down test test-podman unit e2e build deps vet lint guest images node-image test-vm fuzz bench bench-fleet man clean
 
 help: ## show this
 	@echo "targets:"
@@ -62,7 +62,7 @@ unit: build guest ## the tests of the parts
 	go test $(TEST_FLAGS) -timeout 15m $$($(parts))
 
 e2e: build guest images ## the tests of the whole
-	go test -timeout 30m ./test/e2e/...
+	go test -timeout 30m ./test/e2e/... ./test/fleet
 
 test-podman: ## what Podman, which is not supported, passes of the engines' tests; five minutes
 	@test/make/deps.sh podman
@@ -79,14 +79,16 @@ deps: ## install missing Debian packages, and Go if there is none
 	@test/make/deps.sh
 	@test/make/toolchain.sh $(GOROOT_OWN)
 
-vet: ## gofmt, go vet, staticcheck, shellcheck
+vet: ## gofmt, go vet, staticcheck, shellcheck, ansible-lint
 	@echo "gofmt -s"
 	@! gofmt -l -s agent cmd configs containers test | grep .
 	go vet ./...
 	go vet -tags faults ./agent/... ./cmd/...
+	go vet -tags scale ./test/fleet
 	go run $(STATICCHECK) ./...
 	@echo shellcheck
 	@test/make/scripts.sh
+	@playbooks/tests/check.sh
 
 lint: vet ## the linters of .golangci.yml too; some minutes when run for the first time
 	go run $(GOLANGCI_LINT) run ./...
@@ -114,6 +116,9 @@ bench: build images ## measure BENCH_ROUNDS (30) times, into build/bench
 	@test/make/deps.sh docker-compose podman
 	go test -run '^$$' -bench . -benchtime $(BENCH_ROUNDS)x -timeout 120m $$(grep -rl '^func Benchmark' --include=*_test.go agent cmd configs containers test | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 	go run $(BENCHSTAT) -table engine -row .name -col /way build/bench/gap-*.txt | tee build/bench/gap.benchstat
+
+bench-fleet: deps build ## measure fleets of 10, 50 and 100 nodes on this machine, into build/bench/fleet.txt
+	go test -tags scale -run '^TestScale$$' -v -count=1 -timeout 120m ./test/fleet
 
 man: ## make the manual in docs anew
 	go generate ./cmd/kollet
