@@ -20,16 +20,16 @@ import (
 // running finds the containers that a group's cut over would stop: those of its
 // services, and whatever somebody put in their place by hand.
 func (t *transaction) running(ctx context.Context, g group) (map[string][]string, error) {
-	all, err := t.Engine.List(ctx, t.labels("", 0))
-	if err != nil {
-		return nil, err
-	}
 	old := map[string][]string{}
 	for _, m := range g {
+		// Not all containers of the node, for each of its services anew.
+		all, err := t.Engine.List(ctx, map[string]string{LabelNode: t.state(), LabelService: m.name})
+		if err != nil {
+			return nil, err
+		}
 		old[m.name] = []string{}
 		for _, c := range all {
-			l := c.Spec.Labels
-			if l[LabelService] == m.name && l[LabelGeneration] != fmt.Sprint(t.to.Number) && c.State == containers.StateRunning {
+			if c.Spec.Labels[LabelGeneration] != fmt.Sprint(t.to.Number) && c.State == containers.StateRunning {
 				old[m.name] = append(old[m.name], c.ID)
 			}
 		}
