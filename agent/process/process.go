@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -73,18 +74,35 @@ func (p *Process) Ended(within time.Duration) (bool, error) {
 	}
 }
 
-// slice is how long a wait goes on before it looks at its context again.
-const slice = 50 * time.Millisecond
-
-// Wait returns nil when the process has ended, or the context's error.
+// Wait returns nil when the process has ended, or the context's error. Unlike
+// Ended it costs nothing meanwhile, neither a thread nor a look now and then:
+// an upgrade waits for as many processes as the node has services.
 func (p *Process) Wait(ctx context.Context) error {
-	for {
-		ended, err := p.Ended(slice)
-		if err != nil || ended {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	fd, err := unix.FcntlInt(uintptr(p.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true) // what os.NewFile knows a file by that can be waited for with others
 	}
+	if err != nil {
+		return fmt.Errorf("wait for process %d: %w", p.PID, err)
+	}
+	file := os.NewFile(uintptr(fd), "pidfd")
+	defer file.Close()
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("wait for process %d: %w", p.PID, err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(0, 1)) })()
+	var ended bool
+	var looked error
+	err = conn.Read(func(uintptr) bool {
+		ended, looked = p.Ended(0)
+		return ended || looked != nil
+	})
+	switch {
+	case ended || looked != nil:
+		return looked
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return fmt.Errorf("wait for process %d: %w", p.PID, err)
 }
