@@ -11,7 +11,6 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
-	"github.com/kollet/kollet/test/machine"
 )
 
 // figure is one that is kept beside the gaps.
@@ -31,22 +30,6 @@ func figureOf(b *testing.B, what, unit string, values []float64, loadBefore floa
 	return figure{unit, len(values), s, [2]float64{loadBefore, load()}}
 }
 
-// trio writes the node file of three tiny services.
-func trio(n *node, registry *machine.Registry, tag string) {
-	var services strings.Builder
-	for i := range 3 {
-		address := fmt.Sprintf("127.0.0.1:%d", 7011+i)
-		fmt.Fprintf(&services, `  tiny-%d:
-    image: %s
-    command: [serve, %q, /etc/tiny.conf]
-    pid: host
-    config: [{content: "{{ .host }}", dest: /etc/tiny.conf, owner: root, perm: "0600"}]
-    health: [{tcp: %q, within: 5s, stable: 200ms, every: 50ms}]
-`, i, imageOf(registry, tag), address, address)
-	}
-	n.write(agent.DefaultNodeFile, "profile: none\nengine: "+n.on.name+"\nkeep: 1\nservices:\n"+services.String())
-}
-
 // BenchmarkNothingToDo measures an upgrade that finds nothing to do, as a whole
 // process, from fork to exit; and, in turn with it, `kollet version`, which is
 // what starting the program takes.
@@ -55,7 +38,7 @@ func BenchmarkNothingToDo(b *testing.B) {
 		onBoth(b, func(b *testing.B, on engine) {
 			registry, _ := tinyRegistry(b)
 			n := newNode(b, on)
-			trio(n, registry, oldTag)
+			tinies(n, registry, 3, oldTag, oldTag)
 			n.change(string(journal.Committed), "bootstrap")
 			nothingToDo(b, n, "nothing-tiny-"+on.name)
 		})
@@ -73,8 +56,8 @@ func nothingToDo(b *testing.B, n *node, name string) {
 	var upgrades, versions []float64
 	for b.Loop() {
 		for range 10 {
-			versions = append(versions, runTime(b, n.command("version")))
-			upgrades = append(upgrades, runTime(b, n.command("upgrade")))
+			versions = append(versions, timed(b, n.command("version")).Wall)
+			upgrades = append(upgrades, timed(b, n.command("upgrade")).Wall)
 		}
 	}
 	b.ReportMetric(0, "ns/op")
@@ -83,18 +66,6 @@ func nothingToDo(b *testing.B, n *node, name string) {
 		figures[what] = figureOf(b, what, "ms", values, before)
 	}
 	keepJSON(b, name+".json", figures)
-}
-
-// runTime is how long a command runs, in milliseconds.
-func runTime(b *testing.B, cmd *exec.Cmd) float64 {
-	b.Helper()
-	begin := time.Now()
-	err := cmd.Run()
-	took := time.Since(begin)
-	if err != nil {
-		b.Fatalf("%s: %v", strings.Join(cmd.Args, " "), err)
-	}
-	return ms(took)
 }
 
 // ballast is how large the images are whose pull an upgrade's memory is
@@ -108,7 +79,7 @@ func BenchmarkMemory(b *testing.B) { onBoth(b, memoryOn) }
 func memoryOn(b *testing.B, on engine) {
 	registry, program := tinyRegistry(b)
 	n := newNode(b, on)
-	trio(n, registry, oldTag)
+	tinies(n, registry, 3, oldTag, oldTag)
 	n.change(string(journal.Committed), "bootstrap")
 	before := load()
 	var peaks []float64
@@ -117,7 +88,7 @@ func memoryOn(b *testing.B, on engine) {
 		b.StopTimer()
 		pushTiny(b, registry, program, tag, ballast)
 		b.StartTimer()
-		trio(n, registry, tag)
+		tinies(n, registry, 3, tag, tag)
 		peaks = append(peaks, peakOf(b, n.command("upgrade")))
 	}
 	b.ReportMetric(0, "ns/op")

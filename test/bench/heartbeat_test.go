@@ -15,7 +15,7 @@ import (
 // beat is how long the heartbeat pauses between two questions.
 const beat = 300 * time.Microsecond
 
-// heartbeat asks a tiny service without a pause worth the name, as a user does
+// heartbeat asks a service without a pause worth the name, as a user does
 // who needs it all the time.
 type heartbeat struct {
 	address string
@@ -23,8 +23,8 @@ type heartbeat struct {
 	done    chan struct{}
 	fresh   chan int // process ids that answered, each once
 
-	to      unix.SockaddrInet4
-	answers []answer // to be read when done is closed, as failed
+	ask     func() int // the process id of who answers; 0 if nobody does
+	answers []answer   // to be read when done is closed, as failed
 	failed  error
 }
 
@@ -34,12 +34,18 @@ type answer struct {
 	pid int
 }
 
-// listen starts a heartbeat and returns once the service has answered.
+// listen starts a heartbeat of a tiny service and returns once it has answered.
 func listen(b *testing.B, address string) *heartbeat {
 	b.Helper()
 	at := netip.MustParseAddrPort(address)
-	h := &heartbeat{address: address, quit: make(chan struct{}), done: make(chan struct{}), fresh: make(chan int, 16)}
-	h.to = unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
+	to := unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
+	return listenTo(b, address, func() int { return ask(to) })
+}
+
+// listenTo starts a heartbeat of any service and returns once it has answered.
+func listenTo(b *testing.B, name string, ask func() int) *heartbeat {
+	b.Helper()
+	h := &heartbeat{address: name, ask: ask, quit: make(chan struct{}), done: make(chan struct{}), fresh: make(chan int, 16)}
 	go h.run()
 	h.await(b)
 	return h
@@ -55,7 +61,7 @@ func (h *heartbeat) run() {
 	pause := unix.NsecToTimespec(beat.Nanoseconds())
 	last := 0
 	for h.failed == nil {
-		if pid := ask(h.to); pid != 0 {
+		if pid := h.ask(); pid != 0 {
 			h.answers = append(h.answers, answer{time.Now(), pid})
 			if pid != last {
 				h.fresh <- pid
@@ -110,37 +116,44 @@ func (h *heartbeat) await(b *testing.B) {
 	}
 }
 
-// gap ends the heartbeat, once the new process has answered, and returns how
-// long the service was away.
-func (h *heartbeat) gap(b *testing.B) time.Duration {
+// replaced ends the heartbeat, once the new process has answered, and returns
+// the old one's last answer and the new one's first.
+func (h *heartbeat) replaced(b *testing.B) (last, first answer) {
 	b.Helper()
 	h.await(b)
 	close(h.quit)
 	<-h.done
-	gap, err := gapOf(h.answers)
+	last, first, err := replacement(h.answers)
 	if err != nil {
 		b.Fatalf("%s: %v", h.address, err)
 	}
-	return gap
+	return last, first
 }
 
-// gapOf is the time from the last answer of the old process to the first of the
-// new one.
-func gapOf(answers []answer) (time.Duration, error) {
+// gap is how long the service was away: replaced's two answers apart.
+func (h *heartbeat) gap(b *testing.B) time.Duration {
+	b.Helper()
+	last, first := h.replaced(b)
+	return first.at.Sub(last.at)
+}
+
+// replacement finds the last answer of the old process and the first of the new
+// one.
+func replacement(answers []answer) (last, first answer, err error) {
 	same := func(a answer) bool { return a.pid == answers[0].pid }
-	first := slices.IndexFunc(answers, func(a answer) bool { return !same(a) })
-	if first < 0 {
-		return 0, fmt.Errorf("the service was not replaced: only process %d answered", answers[0].pid)
+	at := slices.IndexFunc(answers, func(a answer) bool { return !same(a) })
+	if at < 0 {
+		return last, first, fmt.Errorf("the service was not replaced: only process %d answered", answers[0].pid)
 	}
-	for _, a := range answers[first:] {
-		if a.pid != answers[first].pid {
-			return 0, fmt.Errorf("processes %d, %d and %d answered, want an old one and a new one", answers[0].pid, answers[first].pid, a.pid)
+	for _, a := range answers[at:] {
+		if a.pid != answers[at].pid {
+			return last, first, fmt.Errorf("processes %d, %d and %d answered, want an old one and a new one", answers[0].pid, answers[at].pid, a.pid)
 		}
 	}
-	return answers[first].at.Sub(answers[first-1].at), nil
+	return answers[at-1], answers[at], nil
 }
 
-func TestGapOf(t *testing.T) {
+func TestReplacement(t *testing.T) {
 	at := func(ms, pid int) answer { return answer{time.UnixMilli(int64(ms)), pid} }
 	for name, c := range map[string]struct {
 		answers []answer
@@ -153,9 +166,9 @@ func TestGapOf(t *testing.T) {
 		"one answer of each one": {[]answer{at(5, 7), at(6, 8)}, time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := gapOf(c.answers)
-			if got != c.want || (err == nil) != (c.want != 0) {
-				t.Fatalf("got %v, %v, want %v", got, err, c.want)
+			last, first, err := replacement(c.answers)
+			if got := first.at.Sub(last.at); got != c.want || (err == nil) != (c.want != 0) {
+				t.Fatalf("got %v and %v, %v, want them %v apart", last, first, err, c.want)
 			}
 		})
 	}
