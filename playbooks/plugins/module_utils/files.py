@@ -86,16 +86,12 @@ def read(path):
 
 
 def owned(path, mode):
-    """Whether root owns it, with this mode, and it is no link."""
+    """Whether root owns it, with this mode. A link has another: 0777, symlink(7)."""
     try:
         found = os.lstat(path)
     except OSError:
         return False
-    return (
-        found.st_uid == found.st_gid == 0
-        and stat.S_IMODE(found.st_mode) == mode
-        and not stat.S_ISLNK(found.st_mode)
-    )
+    return found.st_uid == found.st_gid == 0 and stat.S_IMODE(found.st_mode) == mode
 
 
 def write(path, text, mode):
