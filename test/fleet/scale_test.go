@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -104,21 +105,24 @@ func measure(t *testing.T, count int) (lines []string) {
 	}
 	m := &many{control: newControl(s, forks), engine: machine.NewContainerd(t)}
 	m.inventory(count)
-	play := func(what, version, name string, says ...string) {
-		m.version(version)
-		p := m.begin(name)
-		c := watch(p.cmd, p.begun, func() { p.wait().ended(0).says(says...) })
+	note := func(c cost, what string) {
 		lines = append(lines, c.line(count, what))
-		t.Log(c.line(count, what))
+		t.Log(lines[len(lines)-1])
 	}
-	all := func(result string) string { return fmt.Sprintf("%d %s", count, result) }
-	play("Ansible: bootstrap", "v1", "bootstrap", all("committed"))
-	play("Ansible: upgrade, 1, 10 %, 30 %", "v2", "upgrade", all("committed"))
-	play("Ansible: upgrade, nothing to do", "v2", "upgrade", all("nothing to do"))
-	play("Ansible: status", "v2", "status", all("healthy"))
-	play("Ansible: configure", "v3", "configure")
-	lines = append(lines, m.alone("upgrade", "committed").line(count, "kollet alone: upgrade"))
-	lines = append(lines, m.alone("upgrade", "nothing to do").line(count, "kollet alone: nothing to do"))
+	play := func(what, name string, says ...string) {
+		p := m.begin(name)
+		note(watch(p.cmd, p.begun, func() { p.wait().ended(0).says(says...) }), what)
+	}
+	m.version("v1")
+	play("Ansible: one task", "configure")
+	note(m.alone("bootstrap", "committed"), "kollet alone: bootstrap")
+	m.version("v2")
+	play("Ansible: upgrade, 1, 10 %, 30 %", "upgrade", fmt.Sprintf("%d committed", count))
+	m.version("v3")
+	m.edit("v2", "v3")
+	note(m.alone("upgrade", "committed"), "kollet alone: upgrade")
+	note(m.alone("upgrade", "nothing to do"), "kollet alone: nothing to do")
+	play("Ansible: upgrade, nothing to do", "upgrade", fmt.Sprintf("%d nothing to do", count))
 	return lines
 }
 
@@ -179,6 +183,17 @@ kollet_node:
 // address is that of a node's engine: a namespace, which also names the cgroups.
 func (m *many) address(name string) string {
 	return m.engine.Address + "?namespace=" + filepath.Base(machine.CgroupParent()) + "-" + name
+}
+
+// edit changes the tag in all node files, as the next run of Ansible would.
+func (m *many) edit(from, to string) {
+	m.t.Helper()
+	for _, name := range m.names {
+		path := m.path(name + "/etc/kollet/node.yaml")
+		data, err := os.ReadFile(path)
+		check(m.t, err)
+		check(m.t, os.WriteFile(path, bytes.ReplaceAll(data, []byte("tag: "+from), []byte("tag: "+to)), 0o600))
+	}
 }
 
 // alone runs kollet on all nodes, as many at once as Ansible has forks.
