@@ -16,6 +16,8 @@ iproute2 iptables kmod procps
 systemd cloud-init
 xorriso genisoimage
 shellcheck
+ansible-core ansible-lint python3-pytest
+openssh-server openssh-client
 python3-heat
 '
 # ca-certificates curl unzip   the Go toolchain
@@ -26,6 +28,7 @@ python3-heat
 # mmdebstrap zstd              the images' Debian
 # qemu-*, busybox, cpio        guests, and machines that are nodes
 # iproute2 iptables kmod procps  what a node has
+# ansible-*, pytest, openssh-* a fleet, and the checks of its playbooks
 # python3-heat                 the Heat templates are checked by Heat itself
 # systemd cloud-init           they check what kollet writes for them; neither need run
 # xorriso genisoimage          they read the images that kollet seed makes
@@ -63,8 +66,10 @@ apt-get -qq update
 apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing
 
 # Nor at the next boot: who needs these starts them, on the loopback device.
-for service in rabbitmq-server docker-registry; do
-	case " $missing " in *" $service "*)
+for package in rabbitmq-server docker-registry openssh-server; do
+	service=$package
+	[ $package != openssh-server ] || service=ssh
+	case " $missing " in *" $package "*)
 		! command -v systemctl >/dev/null || systemctl --quiet disable "$service.service" 2>/dev/null || true
 		;;
 	esac
