@@ -33,6 +33,8 @@ BENCH_ROUNDS ?= 30
 phase = test/make/phase.sh
 parts = go list ./... | grep -vE '/test/(e2e|fleet|vm)$$'
 
+measure = go test -run '^$$' -timeout 120m ./test/bench -bench
+
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help up down test test-podman unit e2e build deps vet lint guest images node-image test-vm fuzz bench bench-fleet man clean
@@ -112,10 +114,14 @@ test-vm: node-image guest images ## nodes as virtual machines: first boots, a gu
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)
 
-bench: build images ## measure BENCH_ROUNDS (30) times, into build/bench
+bench: build images ## measure gaps BENCH_ROUNDS (30) times, the rest less often, into build/bench
 	@test/make/deps.sh docker-compose podman
-	go test -run '^$$' -bench . -benchtime $(BENCH_ROUNDS)x -timeout 120m $$(grep -rl '^func Benchmark' --include=*_test.go agent cmd configs containers test | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	go test -run '^$$' -bench . -timeout 60m $$(grep -rl '^func Benchmark' --include=*_test.go agent cmd configs containers | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	$(measure) 'Gap|Timeline|NothingToDo|Size' -benchtime $(BENCH_ROUNDS)x
+	$(measure) 'Whole|Real|Memory' -benchtime 5x
+	$(measure) 'Scale' -benchtime 1x
 	go run $(BENCHSTAT) -table engine -row .name -col /way build/bench/gap-*.txt | tee build/bench/gap.benchstat
+	go run $(BENCHSTAT) -table engine -row /service -col /way build/bench/real-*.txt | tee build/bench/real.benchstat
 
 bench-fleet: deps build ## measure fleets of 10, 50 and 100 nodes on this machine, into build/bench/fleet.txt
 	go test -tags scale -run '^TestScale$$' -v -count=1 -timeout 120m ./test/fleet

@@ -12,8 +12,8 @@ import (
 
 // BenchmarkTimeline traces upgrades of one tiny service, and restarts of a bare
 // process in turn with them, and tells where each millisecond of their gaps
-// goes. The upgrade with the median gap is drawn. To draw the picture of the
-// documentation anew: `make timeline`.
+// goes. The upgrade with the median gap is drawn, in build/bench; the pictures in
+// docs are copies.
 func BenchmarkTimeline(b *testing.B) { onBoth(b, timelineOn) }
 
 func timelineOn(b *testing.B, on engine) {
