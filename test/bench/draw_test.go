@@ -137,7 +137,7 @@ func (u upgradeTrace) text() string {
 
 // kinds of processes that run during a gap, as the picture tells them apart.
 var kinds = []struct{ name, colour string }{
-	{"tiny", "#76b583"}, {startComm, "#7fb3d5"}, {"kollet", "#4a7ab5"}, {"bench.test", "#bbb"},
+	{benched, "#76b583"}, {startComm, "#7fb3d5"}, {"kollet", "#4a7ab5"}, {"bench.test", "#bbb"},
 	{"containerd-shim", "#c39bd3"}, {"containerd", "#a569bd"}, {"dockerd", "#f1c40f"}, {"runc", "#cb4335"}, {"others", "#e5e7e9"},
 }
 
@@ -155,7 +155,7 @@ func colourOf(comm string) string { return kinds[kindOf(comm)].colour }
 func legend(s *svg, y float64) float64 {
 	x := float64(drawLeft)
 	for _, k := range kinds {
-		name := map[string]string{"tiny": "the service", startComm: "kollet-start", "bench.test": "the client"}[k.name]
+		name := map[string]string{benched: "the service", startComm: "kollet-start", "bench.test": "the client"}[k.name]
 		if name == "" {
 			name = k.name
 		}

@@ -21,10 +21,14 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
+// benched is what the tiny service's program is called here: the kernel's tracer
+// sees the whole machine, where other tests may run tiny services too.
+const benched = "benched"
+
 // tinyProgram builds the tiny service and returns its path.
 func tinyProgram(b *testing.B) string {
 	b.Helper()
-	path := filepath.Join(b.TempDir(), "tiny")
+	path := filepath.Join(b.TempDir(), benched)
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "../tiny")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -50,7 +54,7 @@ func pushTiny(b *testing.B, r *machine.Registry, program, tag string, ballast in
 		check(b, err)
 	}
 	add("etc/version", len(tag), bytes.NewReader([]byte(tag)))
-	add("bin/tiny", len(code), bytes.NewReader(code))
+	add("bin/"+benched, len(code), bytes.NewReader(code))
 	if ballast > 0 {
 		var seed [32]byte
 		copy(seed[:], tag)
@@ -66,7 +70,7 @@ func pushTiny(b *testing.B, r *machine.Registry, program, tag string, ballast in
 	check(b, err)
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config = v1.Config{Entrypoint: []string{"/bin/tiny"}}
+	config.Config = v1.Config{Entrypoint: []string{"/bin/" + benched}}
 	image, err = mutate.ConfigFile(image, config)
 	check(b, err)
 	ref, err := name.NewTag(imageOf(r, tag), name.Insecure)

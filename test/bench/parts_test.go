@@ -44,6 +44,7 @@ const startComm = "start"
 // the service, and program the end of its path.
 func findMoments(events []traceEvent, last, first answer, comm, program string) (moments, error) {
 	m := moments{lastAnswer: last.at, firstAnswer: first.at}
+	var pid, thread string // of the new process, the latter as it was until the execution
 	for _, e := range events {
 		if e.at.After(first.at) {
 			break
@@ -53,10 +54,14 @@ func findMoments(events []traceEvent, last, first answer, comm, program string) 
 			m.signal = e.at
 		case e.name == "sched_process_exit" && e.fields["comm"] == comm && !m.signal.IsZero() && m.exec.IsZero():
 			m.end = e.at // of the last of its threads
-		case e.name == "sched_waking" && e.by == "kollet" && e.fields["comm"] == startComm && !m.end.IsZero() && m.opened.IsZero():
-			m.opened = e.at
 		case e.name == "sched_process_exec" && strings.HasSuffix(e.fields["filename"], program) && !m.end.IsZero():
-			m.exec = e.at
+			m.exec, pid, thread = e.at, e.fields["pid"], e.fields["old_pid"]
+		}
+	}
+	for _, e := range events { // other kollets may be at work on the machine
+		if e.name == "sched_waking" && e.by == "kollet" && (e.fields["pid"] == pid || e.fields["pid"] == thread) &&
+			!e.at.Before(m.end) && e.at.Before(m.exec) {
+			m.opened = e.at
 		}
 	}
 	for what, at := range map[string]time.Time{"signal": m.signal, "end": m.end, "execution": m.exec} {
@@ -120,10 +125,10 @@ func TestFindMoments(t *testing.T) {
 		event(-50, "signal_generate", "sig", "15", "comm", "other"),
 		event(1, "signal_generate", "sig", "15", "comm", "tiny"),
 		event(2, "sched_process_exit", "comm", "tiny"),
-		event(2, "sched_waking", "comm", "runc"),
+		event(4, "sched_waking", "comm", "start", "pid", "4"),
 		event(3, "sched_process_exit", "comm", "tiny"),
-		event(5, "sched_waking", "comm", "start"),
-		event(6, "sched_process_exec", "filename", "/bin/tiny"),
+		event(5, "sched_waking", "comm", "start", "pid", "5"),
+		event(6, "sched_process_exec", "filename", "/bin/tiny", "pid", "5", "old_pid", "5"),
 		event(9, "sched_process_exit", "comm", "tiny"), // a thread of the new one
 	}
 	m, err := findMoments(events, answer{at(0), 7}, answer{at(10), 8}, "tiny", "/tiny")

@@ -35,9 +35,9 @@ func timelineOn(b *testing.B, on engine) {
 			u.ended = time.Now()
 			last, first := h.replaced(b)
 			u.events = tracer.stop()
-			comm, path := "tiny", "/bin/tiny"
+			comm, path := benched, "/bin/"+benched
 			if i > 0 {
-				comm, path = "tiny-"+next, "/tiny-"+tag // a bare process's file has its tag in its name
+				comm, path = benched+"-"+next, "/"+benched+"-"+tag // a bare process's file has its tag in its name
 			}
 			var err error
 			u.moments, err = findMoments(u.events, last, first, comm, path)
