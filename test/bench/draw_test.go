@@ -58,7 +58,7 @@ func (a axis) x(at time.Time) float64 {
 // draw shows the whole upgrade, phase by phase, and below it its gap under the
 // magnifying glass: what it is made of, and what ran on each processor.
 func (u upgradeTrace) draw(engine string) []byte {
-	s := &svg{width: drawRight + 60}
+	s := &svg{width: drawRight + 90}
 	s.text(10, 20, "start", fmt.Sprintf("One upgrade of one service on %s, images present: %.0f ms; the service was away for %.1f ms of them.",
 		engine, ms(u.ended.Sub(u.started)), u.moments.parts().Total))
 	y := 36.0

@@ -2,7 +2,7 @@ package bench
 
 import (
 	"bufio"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -33,7 +33,12 @@ func newTrace(b *testing.B) *trace {
 	if err := unix.Mount("tracefs", fs, "tracefs", 0, ""); err != nil {
 		b.Fatalf("mount tracefs: %v; the timeline needs a kernel with CONFIG_FTRACE", err)
 	}
-	t := &trace{b: b, dir: filepath.Join(fs, "instances", fmt.Sprintf("kollet-bench-%d", time.Now().UnixNano()))}
+	t := &trace{b: b, dir: filepath.Join(fs, "instances", "kollet-bench")}
+	// One that a killed benchmark left would trace for ever: it is the kernel's,
+	// not the test's machine's.
+	if err := os.Remove(t.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		b.Fatalf("remove the trace that an earlier benchmark left: %v; does another run?", err)
+	}
 	check(b, os.Mkdir(t.dir, 0o700))
 	b.Cleanup(func() {
 		t.set("tracing_on", "0")
