@@ -171,12 +171,16 @@ type Guest struct {
 	guest.Guest
 	Image     string   `json:"image,omitempty"`     // that it runs from
 	Container string   `json:"container,omitempty"` // that is kept for it
-	Exposed   []string `json:"exposed,omitempty"`   // cgroup hierarchies in which it sits in that container; kollet moves it out before it stops the container
+	Exposed   []string `json:"exposed,omitempty"`   // cgroup hierarchies in which it sits in the container of the libvirt that runs; kollet moves it out before it stops the container
 }
 
 // Guests lists the node's guests.
 func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 	found, err := a.guests()
+	if err != nil {
+		return nil, err
+	}
+	current, err := a.store().Current()
 	if err != nil {
 		return nil, err
 	}
@@ -188,11 +192,15 @@ func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 				shown.Image = s.Ref
 			}
 		}
-		c, err := a.container(ctx, g.Service, g.Generation)
-		if err == nil {
+		if c, err := a.container(ctx, g.Service, g.Generation); err == nil {
 			shown.Container = c.Spec.Name
-			if shown.Exposed, err = exposed(c, g.PID); err != nil {
-				return nil, err
+		}
+		// The libvirt that runs may be a later one than the guest's own.
+		if s, ok := current.Service(g.Service); ok {
+			if c, err := a.container(ctx, s.Name, s.Origin); err == nil {
+				if shown.Exposed, err = exposed(c, g.PID); err != nil {
+					return nil, err
+				}
 			}
 		}
 		guests = append(guests, shown)
