@@ -64,7 +64,7 @@ unit: build guest ## the tests of the parts
 	go test $(TEST_FLAGS) -timeout 15m $$($(parts))
 
 e2e: build guest images ## the tests of the whole
-	go test -timeout 30m ./test/e2e/... ./test/fleet
+	go test -timeout 60m ./test/e2e/... ./test/fleet
 
 test-podman: ## what Podman, which is not supported, passes of the engines' tests; five minutes
 	@test/make/deps.sh podman
