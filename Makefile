@@ -61,10 +61,10 @@ test: ## set up what is missing, then run every check and test
 	@$(phase) "tests of the whole" $(MAKE) --no-print-directory e2e
 
 unit: build guest ## the tests of the parts
-	go test $(TEST_FLAGS) -timeout 15m $$($(parts))
+	test/make/gotest.sh $(TEST_FLAGS) -timeout 20m $$($(parts))
 
 e2e: build guest images ## the tests of the whole
-	go test -timeout 60m ./test/e2e/... ./test/fleet
+	test/make/gotest.sh -timeout 60m ./test/e2e/... ./test/fleet
 
 test-podman: ## what Podman, which is not supported, passes of the engines' tests; five minutes
 	@test/make/deps.sh podman
@@ -109,7 +109,7 @@ node-image: ## a Debian that is a node: disk, kernel, ramdisk and root file syst
 	@containers/node-image/build.sh build/node
 
 test-vm: node-image guest images ## nodes as virtual machines: first boots, a guest, power losses; half an hour
-	@$(phase) "virtual machines" go test -count=1 -v -timeout 3h ./test/vm
+	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)

@@ -1,0 +1,17 @@
+#!/bin/bash
+# Runs go test, and says at the end in few lines which tests failed and why: the
+# logs of the daemons that a failed test prints are long.
+#
+#	gotest.sh [ARGUMENT of go test...]
+set -uo pipefail
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+go test "$@" 2>&1 | tee "$output"
+status=${PIPESTATUS[0]}
+[ "$status" = 0 ] && exit
+echo
+echo "=== what failed"
+# Assertions and test names; daemon.go prints the logs.
+grep -E '^ *(--- FAIL|[a-z_]+\.go:[0-9]+: |panic: |WARNING: DATA RACE|FAIL	)|\[build failed\]' "$output" |
+	grep -v ' daemon\.go:[0-9]*: ' | cut -c1-400 | tail -n 60
+exit "$status"
