@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/containers"
@@ -82,11 +83,13 @@ func (a *Agent) plan(ctx context.Context, t *target, current generation.Generati
 	if err := sameEngine(t, current); err != nil {
 		return p, err
 	}
-	err := a.images(ctx, t, current)
-	if err != nil {
-		return p, err
-	}
-	if p.Drift, err = a.drift(ctx, current); err != nil {
+	var asked errgroup.Group
+	asked.Go(func() error { return a.images(ctx, t, current) })
+	asked.Go(func() (err error) {
+		p.Drift, err = a.drift(ctx, current)
+		return err
+	})
+	if err := asked.Wait(); err != nil {
 		return p, err
 	}
 	for _, s := range t.services {

@@ -19,7 +19,8 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// parallel bounds how many images are pulled, or containers staged, at once.
+// parallel bounds how many images are looked up or pulled, or containers staged,
+// at once.
 const parallel = 4
 
 // stageTime bounds how long a container may take to its gate: it includes the

@@ -13,9 +13,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docker/go-units"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/nodefile"
@@ -307,26 +309,34 @@ func bind(s *generation.Service, image containers.Image) {
 // then, wherever its tag points by now.
 func (a *Agent) images(ctx context.Context, t *target, current generation.Generation) error {
 	t.wanted = map[string]string{}
+	var found errgroup.Group
+	found.SetLimit(parallel)
+	var mu sync.Mutex // of t.wanted
 	for i := range t.services {
 		s := &t.services[i]
-		known := s.Image // set when an earlier generation is recalled
-		if old, ok := current.Service(s.Name); ok && known.ID == "" && old.Ref == s.Ref && t.pull != "always" {
-			known = old.Image
-		}
-		image, err := a.Engine.Image(ctx, cmp.Or(known.ID, s.Ref))
-		if err == nil {
-			if known.ID == image.ID {
-				image.Digest = known.Digest // one image may have many; which the engine names first may change
+		found.Go(func() error {
+			known := s.Image // set when an earlier generation is recalled
+			if old, ok := current.Service(s.Name); ok && known.ID == "" && old.Ref == s.Ref && t.pull != "always" {
+				known = old.Image
 			}
-			bind(s, image)
-		}
-		if errors.Is(err, containers.ErrNotFound) || t.pull == "always" {
-			t.wanted[s.Name] = cmp.Or(known.Digest, s.Ref)
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("look up the image of %s: %w", s.Name, err)
-		}
+			image, err := a.Engine.Image(ctx, cmp.Or(known.ID, s.Ref))
+			if err == nil {
+				if known.ID == image.ID {
+					image.Digest = known.Digest // one image may have many; which the engine names first may change
+				}
+				bind(s, image)
+			}
+			if errors.Is(err, containers.ErrNotFound) || t.pull == "always" {
+				mu.Lock()
+				defer mu.Unlock()
+				t.wanted[s.Name] = cmp.Or(known.Digest, s.Ref)
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("look up the image of %s: %w", s.Name, err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return found.Wait()
 }

@@ -16,10 +16,15 @@ import (
 
 // softLimit is where the garbage collector begins to work harder, in bytes. Only
 // a pull on containerd, where kollet itself fetches the layers, comes near it.
-const softLimit = 18 << 20
+// Below it collections are rare: a short command is done before the first.
+const (
+	softLimit     = 18 << 20
+	growthPercent = 400
+)
 
 func main() {
 	debug.SetMemoryLimit(softLimit)
+	debug.SetGCPercent(growthPercent)
 	if len(os.Args) > 1 && os.Args[1] == containerd.LogCommand { // started by containerd, for a container
 		if err := containerd.WriteLog(os.Args); err != nil {
 			_, _ = os.Stderr.WriteString("kollet: " + err.Error() + "\n")

@@ -2,7 +2,6 @@ package containerd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -188,18 +187,15 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 	if err != nil {
 		return nil, e.fail(doing, err)
 	}
-	var out []containers.Container
-	for _, f := range found {
-		c, err := e.inspect(ctx, f)
-		if errdefs.IsNotFound(err) || errors.Is(err, containers.ErrNotFound) {
-			continue
+	out, err := containers.Gather(found, func(c ctr.Container) (containers.Container, error) {
+		out, err := e.inspect(ctx, c)
+		if errdefs.IsNotFound(err) || err == nil && !carries(out.Spec.Labels, labels) {
+			err = containers.ErrNotFound
 		}
-		if err != nil {
-			return nil, e.fail(doing, err)
-		}
-		if carries(c.Spec.Labels, labels) {
-			out = append(out, c)
-		}
+		return out, err
+	})
+	if err != nil {
+		return nil, e.fail(doing, err)
 	}
 	return out, nil
 }

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -68,16 +67,5 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 	if err != nil {
 		return nil, e.fail("listing containers", err)
 	}
-	var out []containers.Container
-	for _, f := range found {
-		c, err := e.Inspect(ctx, f.ID)
-		if errors.Is(err, containers.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
-	}
-	return out, nil
+	return containers.Gather(found, func(c container.Summary) (containers.Container, error) { return e.Inspect(ctx, c.ID) })
 }

@@ -1,0 +1,39 @@
+package containers
+
+import (
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// gatheredAtOnce is how many containers Gather asks an engine about at once.
+const gatheredAtOnce = 4
+
+// Gather inspects the containers of a list, several at once, and keeps its
+// order. Those that inspect does not find, since they were removed meanwhile, are
+// left out.
+func Gather[T any](list []T, inspect func(T) (Container, error)) ([]Container, error) {
+	found := make([]*Container, len(list))
+	var g errgroup.Group
+	g.SetLimit(gatheredAtOnce)
+	for i, item := range list {
+		g.Go(func() error {
+			c, err := inspect(item)
+			if errors.Is(err, ErrNotFound) {
+				return nil
+			}
+			found[i] = &c
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var out []Container
+	for _, c := range found {
+		if c != nil {
+			out = append(out, *c)
+		}
+	}
+	return out, nil
+}
