@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/containers"
@@ -58,6 +59,27 @@ func (n *node) write(path, content string) {
 	full := filepath.Join(n.root, path)
 	check(n.b, os.MkdirAll(filepath.Dir(full), 0o755))
 	check(n.b, os.WriteFile(full, []byte(content), 0o600))
+}
+
+// container of a service, as kollet made it.
+func (n *node) container(service string) containers.Container {
+	n.b.Helper()
+	found, err := n.engine.Inspect(context.Background(), service)
+	check(n.b, err)
+	return found
+}
+
+// replaceByHand makes the same container anew, gate and all: the gate is open,
+// so it passes at once.
+func (n *node) replaceByHand(service string) {
+	n.b.Helper()
+	ctx := context.Background()
+	old := n.container(service)
+	check(n.b, n.engine.Stop(ctx, old.ID, time.Minute))
+	check(n.b, n.engine.Remove(ctx, old.ID))
+	id, err := n.engine.Create(ctx, old.Spec)
+	check(n.b, err)
+	check(n.b, n.engine.Start(ctx, id))
 }
 
 func (n *node) command(args ...string) *exec.Cmd {

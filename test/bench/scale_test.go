@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
@@ -16,10 +17,11 @@ var scales = []int{1, 10, 50, 100}
 // scale is what kollet took on a node with so many services.
 type scale struct {
 	Services int                `json:"services"`
-	Nothing  run                `json:"nothing"` // an upgrade that finds nothing to do
-	Plan     run                `json:"plan"`    // of an upgrade of all
-	One      run                `json:"one"`     // an upgrade of one service
-	All      run                `json:"all"`     // an upgrade of all, images present
+	Nothing  run                `json:"nothing"`    // an upgrade that finds nothing to do
+	Plan     run                `json:"plan"`       // of an upgrade of all
+	One      run                `json:"one"`        // an upgrade of one service
+	All      run                `json:"all"`        // an upgrade of all, images present
+	ByHand   float64            `json:"by_hand_ms"` // all stopped, removed, created and started, one after another
 	Steps    map[string]float64 `json:"steps_ms"`
 }
 
@@ -69,18 +71,23 @@ func measureScale(n *node, configure func(first, rest string), count int) scale 
 	s.Plan = timed(n.b, n.command("plan"))
 	s.All = timed(n.b, n.command("upgrade"))
 	s.Steps = steps(n.lastJournal())
+	begin := time.Now()
+	for i := range count {
+		n.replaceByHand(tinyName(i))
+	}
+	s.ByHand = ms(time.Since(begin))
 	return s
 }
 
 func scaleText(results []scale) string {
 	var t strings.Builder
-	t.WriteString("| services | nothing to do, ms | plan, ms | upgrade of one, ms | upgrade of all, ms | of all, a service, ms | kollet's processor time of all, a service, ms |\n|---|---|---|---|---|---|---|\n")
+	t.WriteString("| services | nothing to do, ms | plan, ms | upgrade of one, ms | upgrade of all, ms | of all, a service, ms | by hand, a service, ms | kollet's processor time of all, a service, ms |\n|---|---|---|---|---|---|---|---|\n")
 	for _, s := range results {
 		count := float64(s.Services)
-		fmt.Fprintf(&t, "| %d | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f |\n", s.Services, s.Nothing.Wall, s.Plan.Wall,
-			s.One.Wall-ms(stable), s.All.Wall-ms(stable), (s.All.Wall-ms(stable))/count, s.All.CPU/count)
+		fmt.Fprintf(&t, "| %d | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f |\n", s.Services, s.Nothing.Wall, s.Plan.Wall,
+			s.One.Wall-ms(stable), s.All.Wall-ms(stable), (s.All.Wall-ms(stable))/count, s.ByHand/count, s.All.CPU/count)
 	}
-	t.WriteString("\nUpgrades without the stable time of their probes. Steps of an upgrade of all, ms:\n\n| services | check | pull | render | stage | cut over | verify | commit | tidy |\n|---|---|---|---|---|---|---|---|---|\n")
+	t.WriteString("\nBy hand: stop, remove, create, start, one service after another, by the engine's API. Upgrades without the stable time of their probes. Steps of an upgrade of all, ms:\n\n| services | check | pull | render | stage | cut over | verify | commit | tidy |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, s := range results {
 		fmt.Fprintf(&t, "| %d |", s.Services)
 		for _, name := range []string{"check", "pull", "render", "stage", "cut over", "verify", "commit", "tidy"} {

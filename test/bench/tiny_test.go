@@ -27,16 +27,18 @@ func tinies(n *node, registry *machine.Registry, count int, first, tag string) {
 		if i == 0 {
 			image = imageOf(registry, first)
 		}
-		fmt.Fprintf(&services, `  tiny-%d:
+		fmt.Fprintf(&services, `  %s:
     image: %s
     command: [serve, %q, /etc/tiny.conf]
     pid: host
     config: [{content: "{{ .host }}", dest: /etc/tiny.conf, owner: root, perm: "0600"}]
     health: [{tcp: %q, within: 30s, stable: %v, every: 50ms}]
-`, i, image, address, address, stable)
+`, tinyName(i), image, address, address, stable)
 	}
 	n.write(agent.DefaultNodeFile, fmt.Sprintf("profile: none\nengine: %s\nkeep: 1\nservices:\n%s", n.on.name, services.String()))
 }
+
+func tinyName(i int) string { return fmt.Sprintf("tiny-%d", i) }
 
 // run is one command of kollet's: how long it took, and what of that it used a
 // processor itself.
