@@ -11,6 +11,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/test/tiny/image"
 )
 
 // figure is one that is kept beside the gaps.
@@ -36,7 +37,7 @@ func figureOf(b *testing.B, what, unit string, values []float64, loadBefore floa
 func BenchmarkNothingToDo(b *testing.B) {
 	b.Run("tiny", func(b *testing.B) {
 		onBoth(b, func(b *testing.B, on engine) {
-			registry, _ := tinyRegistry(b)
+			registry := tinyRegistry(b)
 			n := newNode(b, on)
 			tinies(n, registry, 3, oldTag, oldTag)
 			n.change(string(journal.Committed), "bootstrap")
@@ -77,7 +78,7 @@ const ballast = 100 << 20
 func BenchmarkMemory(b *testing.B) { onBoth(b, memoryOn) }
 
 func memoryOn(b *testing.B, on engine) {
-	registry, program := tinyRegistry(b)
+	registry := tinyRegistry(b)
 	n := newNode(b, on)
 	tinies(n, registry, 3, oldTag, oldTag)
 	n.change(string(journal.Committed), "bootstrap")
@@ -86,7 +87,7 @@ func memoryOn(b *testing.B, on engine) {
 	for b.Loop() {
 		tag := fmt.Sprintf("large-%d", len(peaks))
 		b.StopTimer()
-		pushTiny(b, registry, program, tag, ballast)
+		image.Image{Tag: tag, Program: benched, Ballast: ballast}.Push(b, registry.Addr, repository)
 		b.StartTimer()
 		tinies(n, registry, 3, tag, tag)
 		peaks = append(peaks, peakOf(b, n.command("upgrade")))

@@ -19,7 +19,7 @@ const (
 func BenchmarkGap(b *testing.B) { onBoth(b, gapOn) }
 
 func gapOn(b *testing.B, on engine) {
-	registry, program := tinyRegistry(b)
+	registry, program := tinyRegistry(b), tinyProgram(b)
 	kollet := startGated(b, on, registry)
 	for _, tag := range []string{oldTag, newTag} {
 		_, err := kollet.engine.Pull(context.Background(), imageOf(registry, tag), nil)

@@ -30,7 +30,7 @@ type scale struct {
 func BenchmarkScale(b *testing.B) { onBoth(b, scaleOn) }
 
 func scaleOn(b *testing.B, on engine) {
-	registry, _ := tinyRegistry(b)
+	registry := tinyRegistry(b)
 	var results []scale
 	version := ""
 	for b.Loop() {

@@ -17,7 +17,7 @@ import (
 func BenchmarkTimeline(b *testing.B) { onBoth(b, timelineOn) }
 
 func timelineOn(b *testing.B, on engine) {
-	registry, program := tinyRegistry(b)
+	registry, program := tinyRegistry(b), tinyProgram(b)
 	ways := []way{startGated(b, on, registry), startBare(b, program)}
 	kollet := ways[0].(*gated)
 	tracer := newTrace(b)

@@ -23,7 +23,7 @@ type whole struct {
 }
 
 func wholeOn(b *testing.B, on engine) {
-	registry, _ := tinyRegistry(b)
+	registry := tinyRegistry(b)
 	counts := []int{1, 3}
 	nodes := map[int]*node{}
 	for _, count := range counts {

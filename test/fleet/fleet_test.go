@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/test/tiny/image"
 )
 
 // TestFleet takes five nodes through the life of a fleet. Each part goes on where
@@ -21,7 +22,7 @@ func TestFleet(t *testing.T) {
 		s.newNode(number)
 	}
 	for _, tag := range []string{"v1", "v2", "v3", "v4"} {
-		s.push(tag)
+		image.Image{Tag: tag}.Push(t, s.registry.Addr, "test/tiny")
 	}
 	c := newControl(s, 5)
 	c.inventory()

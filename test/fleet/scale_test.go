@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/tiny/image"
 )
 
 // forks is how many nodes are worked on at once, by Ansible and without it.
@@ -101,7 +102,7 @@ func measure(t *testing.T, count int) (lines []string) {
 	s.keys("127.1.*")
 	s.daemon()
 	for _, tag := range []string{"v1", "v2", "v3"} {
-		s.push(tag)
+		image.Image{Tag: tag}.Push(t, s.registry.Addr, "test/tiny")
 	}
 	m := &many{control: newControl(s, forks), engine: machine.NewContainerd(t)}
 	m.inventory(count)

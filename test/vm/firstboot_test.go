@@ -10,6 +10,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/kollet/kollet/agent/firstboot"
+	"github.com/kollet/kollet/test/tiny/image"
 )
 
 // services of a node that is small enough for a test.
@@ -36,7 +37,9 @@ func tinyNode(tag string) string {
 
 func tinyImages(t *testing.T) func(string) {
 	return func(dir string) {
-		archive(t, filepath.Join(dir, imagesFile), map[string]v1.Image{"tiny:v1": tiny(t, "v1"), "tiny:v2": tiny(t, "v2")})
+		archive(t, filepath.Join(dir, imagesFile), map[string]v1.Image{
+			"tiny:v1": image.Image{Tag: "v1"}.Make(t), "tiny:v2": image.Image{Tag: "v2"}.Make(t),
+		})
 	}
 }
 
