@@ -22,7 +22,7 @@ func (u upgradeTrace) phases() []phase {
 	var all []phase
 	at := u.started
 	for _, r := range u.records {
-		name := ""
+		var name string
 		switch r.Event {
 		case journal.Begin:
 			name = "start, lock, plan"
