@@ -37,7 +37,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down test test-podman unit e2e build deps vet lint guest images node-image test-vm fuzz bench bench-fleet man clean
+.PHONY: help up down test test-podman unit e2e build deps vet lint guest images node-image first-boot test-vm fuzz bench bench-fleet man clean
 
 help: ## show this
 	@echo "targets:"
@@ -59,6 +59,8 @@ test: ## set up what is missing, then run every check and test
 	@$(phase) "tests of the parts" $(MAKE) --no-print-directory unit
 	@$(phase) images $(MAKE) --no-print-directory images
 	@$(phase) "tests of the whole" $(MAKE) --no-print-directory e2e
+	@$(phase) "node image" $(MAKE) --no-print-directory node-image
+	@$(phase) "first boot" $(MAKE) --no-print-directory first-boot
 
 unit: build guest ## the tests of the parts
 	test/make/gotest.sh $(TEST_FLAGS) -timeout 20m $$($(parts))
@@ -107,6 +109,9 @@ node-image: ## a Debian that is a node: disk, kernel, ramdisk and root file syst
 	@test/make/deps.sh fdisk mtools e2fsprogs
 	@$(MAKE) --no-print-directory deps build
 	@containers/node-image/build.sh build/node
+
+first-boot: node-image ## one first boot of a virtual machine, and its second; the short part of test-vm
+	test/make/gotest.sh -v -timeout 60m -run 'TestFirstBoot/nocloud' ./test/vm
 
 test-vm: node-image guest images ## nodes as virtual machines: first boots, a guest, power losses; half an hour
 	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
