@@ -41,39 +41,19 @@ say() {
 	echo "build.sh: $*"
 }
 
-suite=bookworm
 epoch=1686355200 # 2023-06-10, the day of bookworm's release: no file is newer
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+# shellcheck source-path=SCRIPTDIR source=../debian.sh
+. "$here/../debian.sh"
 build=$here/../../build
 all="nova-libvirt nova-compute neutron-linuxbridge-agent neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd"
-
-# sources: prints where this machine gets Debian from, as lines for sources.list.
-sources() {
-	# shellcheck disable=SC2016 # apt-get's own words
-	found=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
-		'Created-By: Packages' 'Origin: Debian' 'Component: main' 2>/dev/null |
-		awk -v suite="$suite" '
-			$2 == suite || $2 == suite "-updates" || $2 == suite "-security" {
-				print "deb " $1, $2, $3
-			}' | sort -u) || found=
-	case $found in
-	*" $suite main"*) echo "$found" ;;
-	*) debian ;;
-	esac
-}
-
-debian() {
-	echo "deb http://deb.debian.org/debian $suite main"
-	echo "deb http://deb.debian.org/debian $suite-updates main"
-	echo "deb http://deb.debian.org/debian-security $suite-security main"
-}
 
 # make_debian FILE: makes a root file system that holds nothing of this machine:
 # neither its mirror nor its name, its name servers or the time of day.
 make_debian() {
 	command -v mmdebstrap >/dev/null || die "mmdebstrap is not installed: apt-get install mmdebstrap, or give --base"
 	work=$(mktemp -d)
-	debian >"$work/sources.list"
+	debian_sources >"$work/sources.list"
 	# shellcheck disable=SC2016 # $1 is the new root, for the shell of each hook
 	if ! sources | SOURCE_DATE_EPOCH=$epoch mmdebstrap --quiet --variant=minbase --format=tar \
 		--dpkgopt="$here/base/rootfs/etc/dpkg/dpkg.cfg.d/trim" \

@@ -40,8 +40,9 @@ say() {
 	echo "node-image: $*"
 }
 
-suite=bookworm
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+# shellcheck source-path=SCRIPTDIR source=../debian.sh
+. "$here/../debian.sh"
 kollet=$here/../../bin/kollet
 kernel=linux-image-cloud-amd64
 size=3G
@@ -100,21 +101,6 @@ $kernel
 # openssh-server sudo    operators
 # ca-certificates curl   kollet and images over HTTPS; signals to Heat
 # grub-*                 whole disks; Ironic installs it where it deploys a root file system
-
-# sources: prints where this machine gets Debian from, as lines for sources.list.
-sources() {
-	# shellcheck disable=SC2016 # apt-get's own words
-	found=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
-		'Created-By: Packages' 'Origin: Debian' 'Component: main' 2>/dev/null |
-		awk -v suite="$suite" '
-			$2 == suite || $2 == suite "-updates" || $2 == suite "-security" {
-				print "deb " $1, $2, $3
-			}' | sort -u) || found=
-	case $found in
-	*" $suite main"*) echo "$found" ;;
-	*) cat "$here/rootfs/etc/apt/sources.list" ;;
-	esac
-}
 
 # debian FILE: makes the root file system as a tar archive. It holds nothing of
 # this machine: neither its mirror nor its name servers.
@@ -214,7 +200,7 @@ flock 9
 
 made=$({
 	echo "$kernel"
-	cd "$here" && find build.sh configure rootfs -type f | LC_ALL=C sort | xargs sha256sum
+	cd "$here" && find ../debian.sh build.sh configure rootfs -type f | LC_ALL=C sort | xargs sha256sum
 } | sha256sum | cut -d ' ' -f 1)
 if [ -n "$refresh" ] || [ ! -e "$out/debian.tar" ] || [ "$(cat "$out/debian.stamp" 2>/dev/null)" != "$made" ]; then
 	say "making Debian $suite with $kernel (one to two minutes)"
