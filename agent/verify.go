@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -12,6 +13,10 @@ import (
 	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/containers"
 )
+
+// lastBreath is how long after a probe failed its service's process may be seen
+// to end: the probe may have been told first, by the engine.
+const lastBreath = 200 * time.Millisecond
 
 // verify decides whether the new generation is trusted: every service is
 // healthy and stays so, those that were not touched too.
@@ -30,6 +35,9 @@ func (t *transaction) verify(ctx context.Context) error {
 		g.Go(func() error { return t.staysHealthy(gctx, s) })
 	}
 	err := g.Wait()
+	if err != nil {
+		t.watch.linger(lastBreath)
+	}
 	if failed := t.watch.failed(); failed != nil {
 		err = failed
 	}

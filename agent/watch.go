@@ -130,6 +130,14 @@ func (w *watch) wait(ctx context.Context, service string) error {
 // failed returns what went wrong with a watched container, nil if all is well.
 func (w *watch) failed() error { return context.Cause(w.ctx) }
 
+// linger gives the watched processes that long to end.
+func (w *watch) linger(d time.Duration) {
+	select {
+	case <-w.ctx.Done():
+	case <-time.After(d):
+	}
+}
+
 // stop ends the watch. It may be called again.
 func (w *watch) stop() {
 	w.cancel(context.Canceled)
