@@ -164,14 +164,21 @@ func (e *Engine) stop(ctx context.Context, c ctr.Container, grace time.Duration)
 		return err
 	}
 	for {
-		// In this order: who is seen to be starting has a task later.
-		starting := e.beingStarted(c.ID)
 		task, status, err := e.task(ctx, c.ID)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case task == nil && !starting:
-			return nil
+		}
+		if task == nil {
+			// In this order: who is seen to be starting has a task later.
+			starting := e.beingStarted(c.ID)
+			if task, status, err = e.task(ctx, c.ID); err != nil {
+				return err
+			}
+			if task == nil && !starting {
+				return nil
+			}
+		}
+		switch {
 		case task == nil:
 			if err := pause(ctx); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/containerd/v2/client"
 	ctr "github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/runtime/restart"
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/containers"
 )
@@ -63,16 +64,31 @@ func (e *Engine) watch(ctx context.Context, c ctr.Container) error {
 }
 
 // beingStarted tells whether somebody began to start a container, from the
-// process that is to write its log: it is there before the task is.
+// process that is to write its log: it is there before the task is. A node has
+// many processes, so as little as possible is done for each.
 func (e *Engine) beingStarted(id string) bool {
 	argument := append([]byte(e.link(id)), 0)
-	all, err := os.ReadDir("/proc")
+	proc, err := os.Open("/proc")
 	if err != nil {
 		return false
 	}
-	for _, p := range all {
-		cmdline, err := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
-		if err == nil && bytes.HasPrefix(cmdline, argument) {
+	defer proc.Close()
+	names, err := proc.Readdirnames(-1)
+	if err != nil {
+		return false
+	}
+	start := make([]byte, len(argument))
+	for _, name := range names {
+		if name[0] < '1' || name[0] > '9' {
+			continue // no process
+		}
+		fd, err := unix.Openat(int(proc.Fd()), name+"/cmdline", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue // it has ended
+		}
+		n, err := unix.Read(fd, start)
+		_ = unix.Close(fd)
+		if err == nil && bytes.Equal(start[:n], argument) {
 			return true
 		}
 	}
