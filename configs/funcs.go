@@ -2,11 +2,13 @@ package configs
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 
 	sprig "github.com/go-task/slim-sprig/v3"
@@ -36,7 +38,6 @@ func Helpers() []string { return slices.Clone(helpers) }
 
 // funcs returns all that a template may call.
 func (x *execution) funcs() template.FuncMap {
-	all := sprig.GenericFuncMap()
 	funcs := template.FuncMap{
 		"secret":    x.secret,
 		"required":  x.required,
@@ -44,11 +45,18 @@ func (x *execution) funcs() template.FuncMap {
 		"oslo":      oslo,
 		"hostport":  hostport,
 	}
+	maps.Copy(funcs, helperFuncs())
+	return funcs
+}
+
+var helperFuncs = sync.OnceValue(func() template.FuncMap {
+	all := sprig.GenericFuncMap()
+	funcs := template.FuncMap{}
 	for _, name := range helpers {
 		funcs[name] = all[name]
 	}
 	return funcs
-}
+})
 
 // absent is what a template needs and was not given. Execution goes on with a
 // stand-in, so that all of a file's absences are found together.

@@ -132,9 +132,6 @@ func (r *Renderer) Render(service string, f File) (Rendered, error) {
 // Expand expands a string of a service's definition, such as a value of its
 // environment. where is its key in the node file. Secrets are an error there.
 func (r *Renderer) Expand(service, where, body string) (string, error) {
-	if !strings.Contains(body, "{{") {
-		return body, nil
-	}
 	var all problems
 	out, errs := r.execute(text{file: where, key: where, service: service, body: body}, spec)
 	for _, err := range errs {

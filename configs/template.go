@@ -41,6 +41,9 @@ type execution struct {
 // execute executes a template. The problems are everything that is wrong with
 // it; what it uses is remembered for Unused.
 func (r *Renderer) execute(t text, m mode) (string, []error) {
+	if !strings.Contains(t.body, "{{") {
+		return t.body, nil
+	}
 	x := &execution{text: t, r: r, mode: m, vars: maps.Clone(r.in.Vars), gaveUp: map[absent]bool{}}
 	// The name takes part in the errors, which locate cuts apart.
 	tmpl, err := template.New("t").Option("missingkey=error").Funcs(x.funcs()).Parse(t.body)
