@@ -16,12 +16,18 @@ var warming atomic.Int64
 // container would have to be killed after its grace time. The number 37 is
 // SIGRTMIN+3, the stop signal of images that run systemd.
 //
-// execve(2) resets handled signals to their defaults, so the service does not
-// notice.
+// execve(2) resets handled signals to their defaults and leaves those ignored
+// that were, so the service does not notice.
 func endOnSignal() {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.Signal(37))
+	for _, s := range []os.Signal{
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.Signal(37),
+	} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
 	go func() {
 		s := (<-signals).(syscall.Signal)
 		if group := warming.Load(); group != 0 {

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -167,15 +169,24 @@ func TestLeavesNoTrace(t *testing.T) {
 			"open files: " + strings.Join(open, " "),
 		}, "\n")
 	}
-	c := newContainer(t)
-	direct := c.startProgram(t, sleep, nil)
-	direct.runs(t)
-	p := c.start(t, append([]string{"--"}, sleep...)...)
-	c.staged(t, p)
-	check(t, gate.Open(c.gate))
-	p.runs(t)
-	if got, want := describe(p), describe(direct); got != want {
-		t.Errorf("got\n%q\nwant as without kollet-start\n%q", got, want)
+	for name, prepare := range map[string]func(){
+		"as a runtime starts it": func() { signal.Reset(syscall.SIGHUP) },
+		"with a signal ignored":  func() { signal.Ignore(syscall.SIGHUP) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			prepare()
+			defer signal.Reset(syscall.SIGHUP)
+			c := newContainer(t)
+			direct := c.startProgram(t, sleep, nil)
+			direct.runs(t)
+			p := c.start(t, append([]string{"--"}, sleep...)...)
+			c.staged(t, p)
+			check(t, gate.Open(c.gate))
+			p.runs(t)
+			if got, want := describe(p), describe(direct); got != want {
+				t.Errorf("got\n%q\nwant as without kollet-start\n%q", got, want)
+			}
+		})
 	}
 }
 
