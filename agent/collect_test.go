@@ -37,7 +37,7 @@ func (e *shelf) Remove(_ context.Context, id string) error {
 	e.did = append(e.did, "remove "+id)
 	return nil
 }
-func (e *shelf) Settle(_ context.Context, id, name string, restart containers.Restart) error {
+func (e *shelf) Update(_ context.Context, id, name string, restart containers.Restart) error {
 	e.did = append(e.did, fmt.Sprintf("settle %s %s %s", id, name, restart))
 	return nil
 }

@@ -167,7 +167,7 @@ func (t *transaction) outgoingOne(ctx context.Context, m member, id string) (out
 	if err != nil {
 		return outgoing{}, err
 	}
-	if err := t.Engine.Settle(ctx, id, c.Spec.Name, containers.RestartNo); err != nil {
+	if err := t.Engine.Update(ctx, id, c.Spec.Name, containers.RestartNo); err != nil {
 		return outgoing{}, err
 	}
 	p, err := process.Open(c.PID)
@@ -336,7 +336,7 @@ func (t *transaction) startAgain(ctx context.Context, id string, m member) error
 	if m.old.Name != "" {
 		restart = m.old.Spec.Restart
 	}
-	return t.Engine.Settle(ctx, id, c.Spec.Name, restart)
+	return t.Engine.Update(ctx, id, c.Spec.Name, restart)
 }
 
 // signalNumber knows signals by name and by number, as engines do: systemd's

@@ -64,7 +64,7 @@ func (t *transaction) putAside(ctx context.Context, c containers.Container) erro
 			return fmt.Errorf("stop the old %s: %w", name, err)
 		}
 	}
-	return t.Engine.Settle(ctx, c.ID, stagedName(name, number), containers.RestartNo)
+	return t.Engine.Update(ctx, c.ID, stagedName(name, number), containers.RestartNo)
 }
 
 // settle gives a service's container its plain name and its restart policy, and
@@ -80,7 +80,7 @@ func (t *transaction) settle(ctx context.Context, s generation.Service) error {
 	if err := t.Engine.Start(ctx, c.ID); err != nil {
 		return err
 	}
-	return t.Engine.Settle(ctx, c.ID, s.Name, s.Spec.Restart)
+	return t.Engine.Update(ctx, c.ID, s.Name, s.Spec.Restart)
 }
 
 // evict removes a container that somebody put in a service's place by hand. It
@@ -108,7 +108,7 @@ func (a *Agent) retire(ctx context.Context, c containers.Container, pins pins) e
 	}
 	if pins.container(c) {
 		number, _ := strconv.Atoi(c.Spec.Labels[LabelGeneration])
-		return a.Engine.Settle(ctx, c.ID, stagedName(c.Spec.Labels[LabelService], number), containers.RestartNo)
+		return a.Engine.Update(ctx, c.ID, stagedName(c.Spec.Labels[LabelService], number), containers.RestartNo)
 	}
 	return a.Engine.Remove(ctx, c.ID)
 }

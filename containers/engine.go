@@ -65,10 +65,10 @@ type Engine interface {
 	// stopped so; unless its policy is RestartAlways, not even when it is
 	// restarted itself. It is no error if the container does not run.
 	Stop(ctx context.Context, id string, grace time.Duration) error
-	// Settle gives a container its name and restart policy, running or not.
+	// Update sets a container's name and restart policy, running or not.
 	// It does nothing where both already hold. It fails, and changes nothing,
 	// when another container has the name.
-	Settle(ctx context.Context, id, name string, restart Restart) error
+	Update(ctx context.Context, id, name string, restart Restart) error
 	// Remove deletes a container that does not run, with its writable layer but
 	// without its named volumes. It is no error if it is gone.
 	Remove(ctx context.Context, id string) error
@@ -104,14 +104,14 @@ type Info struct {
 
 // Image is an image on this machine.
 type Image struct {
-	ID         string   `json:"id"`                // content address of its configuration
-	Digest     string   `json:"digest,omitempty"`  // repository@sha256:… it was pulled as, repository in full (docker.io/library/…); empty if it never was
-	Size       int64    `json:"size"`              // bytes, unpacked
-	Entrypoint []string `json:"entrypoint"`        // as the image declares it
-	Command    []string `json:"command"`           // likewise
-	User       string   `json:"user,omitempty"`    // likewise; empty means root
-	WorkingDir string   `json:"workdir,omitempty"` // likewise
-	Env        []string `json:"env,omitempty"`     // likewise, KEY=VALUE
+	ID         string   `json:"id"`                    // content address of its configuration
+	Digest     string   `json:"digest,omitempty"`      // repository@sha256:… it was pulled as, repository in full (docker.io/library/…); empty if it never was
+	Size       int64    `json:"size"`                  // bytes, unpacked
+	Entrypoint []string `json:"entrypoint"`            // as the image declares it
+	Command    []string `json:"command"`               // likewise
+	User       string   `json:"user,omitempty"`        // likewise; empty means root
+	WorkingDir string   `json:"working_dir,omitempty"` // likewise
+	Env        []string `json:"env,omitempty"`         // likewise, KEY=VALUE
 	StopSignal string   `json:"stop_signal,omitempty"`
 }
 
@@ -139,22 +139,22 @@ type Spec struct {
 	Name       string            `json:"name"`
 	Image      string            `json:"image"` // digest or id, so that it means one thing for ever
 	Labels     map[string]string `json:"labels,omitempty"`
-	Entrypoint []string          `json:"entrypoint,omitempty"` // replaces the image's
-	Command    []string          `json:"command,omitempty"`    // replaces the image's, which an Entrypoint alone drops
-	WorkingDir string            `json:"workdir,omitempty"`    // empty: the image's
-	User       string            `json:"user,omitempty"`       // empty: the image's
-	Env        map[string]string `json:"env,omitempty"`        // over the image's
+	Entrypoint []string          `json:"entrypoint,omitempty"`  // replaces the image's
+	Command    []string          `json:"command,omitempty"`     // replaces the image's, which an Entrypoint alone drops
+	WorkingDir string            `json:"working_dir,omitempty"` // empty: the image's
+	User       string            `json:"user,omitempty"`        // empty: the image's
+	Env        map[string]string `json:"env,omitempty"`         // over the image's
 
 	Privileged bool     `json:"privileged,omitempty"`
-	PID        string   `json:"pid,omitempty"`      // "host" or empty: its own
-	Network    string   `json:"network,omitempty"`  // "host", "none" or empty: the engine's default
-	IPC        string   `json:"ipc,omitempty"`      // "host" or empty: its own
-	CgroupNS   string   `json:"cgroupns,omitempty"` // "host" or empty: its own where the kernel has cgroup v2
+	PID        string   `json:"pid,omitempty"`          // "host" or empty: its own
+	Network    string   `json:"network_mode,omitempty"` // "host", "none" or empty: the engine's default
+	IPC        string   `json:"ipc,omitempty"`          // "host" or empty: its own
+	CgroupNS   string   `json:"cgroup,omitempty"`       // "host" or empty: its own where the kernel has cgroup v2
 	ReadOnly   bool     `json:"read_only,omitempty"`
 	CapAdd     []string `json:"cap_add,omitempty"` // such as NET_ADMIN
 	CapDrop    []string `json:"cap_drop,omitempty"`
 	Devices    []string `json:"devices,omitempty"` // paths on the host, the same inside
-	Mounts     []Mount  `json:"mounts,omitempty"`
+	Mounts     []Mount  `json:"volumes,omitempty"`
 	Ulimits    []Ulimit `json:"ulimits,omitempty"`
 
 	StopSignal string  `json:"stop_signal,omitempty"` // empty: the image's, else SIGTERM
@@ -201,7 +201,7 @@ const (
 // engine, not remembered: fields that the engine fills in by itself (the
 // image's environment, its default mounts, its default limits) are left out, so
 // that it equals the Canonical form of the spec the container was created from
-// (or was settled to) unless somebody changed it.
+// (or updated to) unless somebody changed it.
 type Container struct {
 	ID       string
 	ImageID  string // as Image.ID

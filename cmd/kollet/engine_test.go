@@ -112,7 +112,7 @@ func (engine) Load(_ context.Context, archive io.Reader) error {
 func (engine) RemoveImage(context.Context, string) error         { return nil }
 func (engine) Start(context.Context, string) error               { return errNoContainers }
 func (engine) Stop(context.Context, string, time.Duration) error { return nil }
-func (engine) Settle(context.Context, string, string, containers.Restart) error {
+func (engine) Update(context.Context, string, string, containers.Restart) error {
 	return errNoContainers
 }
 func (engine) Remove(context.Context, string) error { return nil }

@@ -54,11 +54,11 @@ func Run(t *testing.T, subject Subject) {
 		{"create", createTests},
 		{"inside", insideTests},
 		{"mounts", mountTests},
-		{"life", lifeTests},
-		{"settle", settleTests},
+		{"lifecycle", lifecycleTests},
+		{"update", updateTests},
 		{"exec", execTests},
 		{"logs", logTests},
-		{"together", togetherTests},
+		{"concurrency", concurrencyTests},
 		{"engine restarts", restartTests},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -68,10 +68,10 @@ var restartTests = []test{
 		must(t, s.Engine.Stop(t.Context(), stopped, 0))
 		equal(t, "state once stopped", s.inspect(t, stopped).State, containers.StateExited)
 		spec.Name, spec.Restart = unique("c"), containers.RestartNo
-		settled := s.start(t, spec) // as a service of the generation before
-		must(t, s.Engine.Settle(t.Context(), settled, spec.Name, containers.RestartAlways))
-		must(t, s.Engine.Settle(t.Context(), settled, spec.Name, containers.RestartNo))
-		must(t, s.Engine.Stop(t.Context(), settled, 0))
+		demoted := s.start(t, spec) // as a service of the generation before
+		must(t, s.Engine.Update(t.Context(), demoted, spec.Name, containers.RestartAlways))
+		must(t, s.Engine.Update(t.Context(), demoted, spec.Name, containers.RestartNo))
+		must(t, s.Engine.Stop(t.Context(), demoted, 0))
 
 		s.Crash()
 
@@ -85,6 +85,6 @@ var restartTests = []test{
 			s.await(t, id, containers.StateRunning)
 			equal(t, "output of a command", s.exec(t, id, "echo", "hello"), "hello")
 		}
-		equal(t, "state of what was settled as no longer needed", s.inspect(t, settled).State, containers.StateExited)
+		equal(t, "state of what was demoted as no longer needed", s.inspect(t, demoted).State, containers.StateExited)
 	}},
 }

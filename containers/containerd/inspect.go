@@ -187,7 +187,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 	if err != nil {
 		return nil, e.fail(doing, err)
 	}
-	out, err := containers.Gather(found, func(c ctr.Container) (containers.Container, error) {
+	out, err := containers.InspectAll(found, func(c ctr.Container) (containers.Container, error) {
 		out, err := e.inspect(ctx, c)
 		if errdefs.IsNotFound(err) || err == nil && !carries(out.Spec.Labels, labels) {
 			err = containers.ErrNotFound

@@ -95,9 +95,9 @@ func (e *Engine) beingStarted(id string) bool {
 	return false
 }
 
-// Settle gives a container its name and restart policy.
-func (e *Engine) Settle(ctx context.Context, id, name string, policy containers.Restart) error {
-	doing := fmt.Sprintf("settling container %s as %s", id, name)
+// Update sets a container's name and restart policy.
+func (e *Engine) Update(ctx context.Context, id, name string, policy containers.Restart) error {
+	doing := fmt.Sprintf("updating container %s as %s", id, name)
 	all, err := e.lockAll(ctx)
 	if err != nil {
 		return e.fail(doing, err)

@@ -67,5 +67,5 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 	if err != nil {
 		return nil, e.fail("listing containers", err)
 	}
-	return containers.Gather(found, func(c container.Summary) (containers.Container, error) { return e.Inspect(ctx, c.ID) })
+	return containers.InspectAll(found, func(c container.Summary) (containers.Container, error) { return e.Inspect(ctx, c.ID) })
 }

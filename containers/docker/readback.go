@@ -16,7 +16,7 @@ import (
 // fromDocker reads a container's spec back from the engine. image is what its
 // image declares, nil if the image is gone.
 func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec {
-	a := readAsked(c.Config.Labels)
+	a := readExplicit(c.Config.Labels)
 	if image == nil {
 		image = &imageConfig{}
 		if a != nil { // nothing else can tell; a container without a label shows all it has
@@ -27,7 +27,7 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 	spec := containers.Spec{
 		Name:       strings.TrimPrefix(c.Name, "/"),
 		Image:      c.Config.Image,
-		WorkingDir: own(a, "workdir", c.Config.WorkingDir, image.dir),
+		WorkingDir: own(a, "working_dir", c.Config.WorkingDir, image.dir),
 		User:       own(a, "user", c.Config.User, image.user),
 		StopSignal: own(a, "stop_signal", c.Config.StopSignal, image.signal),
 		Env:        ownPairs(a, "env ", pairs(c.Config.Env), pairs(image.env)),
@@ -44,14 +44,14 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		Mounts:     mounts(c),
 		Restart:    containers.Restart(host.RestartPolicy.Name),
 	}
-	delete(spec.Labels, askedLabel)
+	delete(spec.Labels, explicitLabel)
 	if a["entrypoint"] || !slices.Equal(c.Config.Entrypoint, image.entrypoint) {
 		spec.Entrypoint = c.Config.Entrypoint
 	}
 	if a["command"] || !slices.Equal(c.Config.Cmd, image.command) {
 		spec.Command = c.Config.Cmd // of an entrypoint alone: none
 	}
-	if a == nil || a["cgroupns"] {
+	if a == nil || a["cgroup"] {
 		spec.CgroupNS = except(string(host.CgroupnsMode), "private")
 	}
 	for _, u := range host.Ulimits {
@@ -66,14 +66,14 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 }
 
 // own returns a value unless it is just what the image declares.
-func own(a asked, field, value, image string) string {
+func own(a explicit, field, value, image string) string {
 	if value == image && !a[field] {
 		return ""
 	}
 	return value
 }
 
-func ownPairs(a asked, prefix string, values, image map[string]string) map[string]string {
+func ownPairs(a explicit, prefix string, values, image map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range values {
 		if declared, ok := image[key]; a[prefix+key] || !ok || declared != value {
@@ -84,7 +84,7 @@ func ownPairs(a asked, prefix string, values, image map[string]string) map[strin
 }
 
 // assumeImage takes for the image's whatever the spec did not ask for.
-func assumeImage(c *container.Config, a asked) *imageConfig {
+func assumeImage(c *container.Config, a explicit) *imageConfig {
 	image := &imageConfig{env: c.Env, labels: maps.Clone(c.Labels), user: c.User, dir: c.WorkingDir, signal: c.StopSignal}
 	if !a["entrypoint"] {
 		image.entrypoint = c.Entrypoint

@@ -101,8 +101,8 @@ func FuzzLabel(f *testing.F) {
 	f.Add(``)
 	f.Add(`{"a":1}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		a := readAsked(map[string]string{askedLabel: text})
-		if again := readAsked(map[string]string{askedLabel: a.label()}); a != nil && !reflect.DeepEqual(a, again) {
+		a := readExplicit(map[string]string{explicitLabel: text})
+		if again := readExplicit(map[string]string{explicitLabel: a.label()}); a != nil && !reflect.DeepEqual(a, again) {
 			t.Errorf("%v became %v", a, again)
 		}
 	})

@@ -20,7 +20,7 @@ const logDriver = "json-file"
 // toDocker puts a canonical spec in the engine's words. Where the spec leaves
 // something to the image or the engine, so does the result.
 func toDocker(spec containers.Spec, cgroupV2 bool) (*container.Config, *container.HostConfig) {
-	labels := map[string]string{askedLabel: askedFor(spec).label()}
+	labels := map[string]string{explicitLabel: explicitIn(spec).label()}
 	maps.Copy(labels, spec.Labels)
 	config := &container.Config{
 		Image:      spec.Image,

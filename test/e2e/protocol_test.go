@@ -458,7 +458,7 @@ func drift(t *testing.T, p *protocol) {
 
 	// The container's settings.
 	alpha := n.service("alpha")
-	check(t, n.engine.Settle(context.Background(), alpha.Container, "alpha", containers.RestartNo))
+	check(t, n.engine.Update(context.Background(), alpha.Container, "alpha", containers.RestartNo))
 	contains(t, n.must(1, "verify").stdout, "alpha", "restart")
 	n.must(0, "upgrade")
 	n.must(0, "verify")

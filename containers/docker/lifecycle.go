@@ -41,9 +41,9 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	return nil
 }
 
-// Settle gives a container its name and restart policy.
-func (e *Engine) Settle(ctx context.Context, id, name string, restart containers.Restart) error {
-	doing := fmt.Sprintf("settling container %s as %s", id, name)
+// Update sets a container's name and restart policy.
+func (e *Engine) Update(ctx context.Context, id, name string, restart containers.Restart) error {
+	doing := fmt.Sprintf("updating container %s as %s", id, name)
 	c, err := e.client.ContainerInspect(ctx, id)
 	if err != nil {
 		return e.fail(doing, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-var togetherTests = []test{
+var concurrencyTests = []test{
 	{"many containers at once", func(t *testing.T, s *suite) {
 		label := unique("together")
 		stop := make(chan struct{})
@@ -66,7 +66,7 @@ var togetherTests = []test{
 		id := s.create(t, spec)
 		atOnce("start", func() error { return s.Engine.Start(ctx, id) })
 		s.awaitUp(t, id)
-		atOnce("settle", func() error { return s.Engine.Settle(ctx, id, spec.Name, containers.RestartUnlessStopped) })
+		atOnce("update", func() error { return s.Engine.Update(ctx, id, spec.Name, containers.RestartUnlessStopped) })
 		atOnce("stop", func() error { return s.Engine.Stop(ctx, id, patience) })
 		equal(t, "exit status", s.inspect(t, id).ExitCode, 7)
 		atOnce("remove", func() error { return s.Engine.Remove(ctx, id) })
@@ -111,7 +111,7 @@ func (s *suite) wholeLife(t *testing.T, spec containers.Spec, word string) error
 	if status, err := s.Engine.Exec(ctx, id, containers.Exec{Argv: []string{"echo", word}, Stdout: &out}); err != nil || status != 0 || out.String() != word+"\n" {
 		return fmt.Errorf("exec: status %d, output %q, %w", status, &out, err)
 	}
-	if err := s.Engine.Settle(ctx, id, spec.Name+"-settled", containers.RestartUnlessStopped); err != nil {
+	if err := s.Engine.Update(ctx, id, spec.Name+"-updated", containers.RestartUnlessStopped); err != nil {
 		return err
 	}
 	if err := s.Engine.Stop(ctx, id, time.Second); err != nil {

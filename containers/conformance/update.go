@@ -7,7 +7,7 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-var settleTests = []test{
+var updateTests = []test{
 	{"swaps the names of two containers", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		spec.Restart = containers.RestartUnlessStopped
@@ -18,8 +18,8 @@ var settleTests = []test{
 		pid := s.inspect(t, next).PID
 
 		aside := unique("old")
-		must(t, s.Engine.Settle(t.Context(), old, aside, containers.RestartNo))
-		must(t, s.Engine.Settle(t.Context(), next, service, containers.RestartUnlessStopped))
+		must(t, s.Engine.Update(t.Context(), old, aside, containers.RestartNo))
+		must(t, s.Engine.Update(t.Context(), next, service, containers.RestartUnlessStopped))
 		for id, want := range map[string]containers.Spec{
 			old:  {Name: aside, Restart: containers.RestartNo},
 			next: {Name: service, Restart: containers.RestartUnlessStopped},
@@ -42,10 +42,10 @@ var settleTests = []test{
 	{"again changes nothing, in any state", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		id := s.create(t, spec)
-		name := unique("settled")
-		settle := func() containers.Container {
+		name := unique("updated")
+		update := func() containers.Container {
 			for range 2 {
-				must(t, s.Engine.Settle(t.Context(), id, name, containers.RestartUnlessStopped))
+				must(t, s.Engine.Update(t.Context(), id, name, containers.RestartUnlessStopped))
 			}
 			c := s.inspect(t, id)
 			want := spec
@@ -53,28 +53,28 @@ var settleTests = []test{
 			wantSpec(t, c, want)
 			return c
 		}
-		equal(t, "state", settle().State, containers.StateCreated)
+		equal(t, "state", update().State, containers.StateCreated)
 		must(t, s.Engine.Start(t.Context(), id))
-		equal(t, "state", settle().State, containers.StateRunning)
-		name = unique("settled")
+		equal(t, "state", update().State, containers.StateRunning)
+		name = unique("updated")
 		must(t, s.Engine.Stop(t.Context(), id, 0))
-		equal(t, "state", settle().State, containers.StateExited)
+		equal(t, "state", update().State, containers.StateExited)
 	}},
 	{"name of another is refused and nothing changed", func(t *testing.T, s *suite) {
 		other := s.script("true")
 		s.create(t, other)
 		spec := s.script("true")
 		id := s.create(t, spec)
-		wantError(t, s.Engine.Settle(t.Context(), id, other.Name, containers.RestartUnlessStopped), other.Name)
+		wantError(t, s.Engine.Update(t.Context(), id, other.Name, containers.RestartUnlessStopped), other.Name)
 		wantSpec(t, s.inspect(t, id), spec)
 	}},
-	{"stopped stays stopped when it is settled", func(t *testing.T, s *suite) {
+	{"stopped stays stopped when it is updated", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		spec.Restart = containers.RestartUnlessStopped
 		id := s.start(t, spec)
 		must(t, s.Engine.Stop(t.Context(), id, 0))
 		for _, policy := range []containers.Restart{containers.RestartNo, containers.RestartUnlessStopped} {
-			must(t, s.Engine.Settle(t.Context(), id, spec.Name, policy))
+			must(t, s.Engine.Update(t.Context(), id, spec.Name, policy))
 			equal(t, "state", s.inspect(t, id).State, containers.StateExited)
 		}
 	}},

@@ -9,7 +9,7 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-func TestGather(t *testing.T) {
+func TestInspectAll(t *testing.T) {
 	ids, want := []int{}, []containers.Container{}
 	for id := range 20 {
 		ids = append(ids, id)
@@ -17,7 +17,7 @@ func TestGather(t *testing.T) {
 			want = append(want, containers.Container{ID: fmt.Sprint(id)})
 		}
 	}
-	got, err := containers.Gather(ids, func(id int) (containers.Container, error) {
+	got, err := containers.InspectAll(ids, func(id int) (containers.Container, error) {
 		if id%3 == 0 {
 			return containers.Container{}, fmt.Errorf("inspect %d: %w", id, containers.ErrNotFound)
 		}
@@ -27,7 +27,7 @@ func TestGather(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	broken := errors.New("broken")
-	if got, err := containers.Gather(ids, func(int) (containers.Container, error) { return containers.Container{}, broken }); !errors.Is(err, broken) || got != nil {
+	if got, err := containers.InspectAll(ids, func(int) (containers.Container, error) { return containers.Container{}, broken }); !errors.Is(err, broken) || got != nil {
 		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// gatheredAtOnce is how many containers Gather asks an engine about at once.
-const gatheredAtOnce = 4
+// inspectLimit is how many containers InspectAll asks an engine about at once.
+const inspectLimit = 4
 
-// Gather inspects the containers of a list, several at once, and keeps its
+// InspectAll inspects the containers of a list, several at once, and keeps its
 // order. Those that inspect does not find, since they were removed meanwhile, are
 // left out.
-func Gather[T any](list []T, inspect func(T) (Container, error)) ([]Container, error) {
+func InspectAll[T any](list []T, inspect func(T) (Container, error)) ([]Container, error) {
 	found := make([]*Container, len(list))
 	var g errgroup.Group
-	g.SetLimit(gatheredAtOnce)
+	g.SetLimit(inspectLimit)
 	for i, item := range list {
 		g.Go(func() error {
 			c, err := inspect(item)

@@ -8,23 +8,23 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// askedLabel holds the names, never the values, of what a spec set itself.
+// explicitLabel holds the names, never the values, of what a spec set itself.
 // Docker merges the image's settings and its own defaults into a container and
 // does not say which is whose: a variable that the spec sets to the image's own
 // value could not be told from one that the spec leaves alone.
-const askedLabel = "org.kollet.asked"
+const explicitLabel = "org.kollet.explicit"
 
-// asked is the set of names; nil if a container was not made by kollet.
-type asked map[string]bool
+// explicit is the set of names; nil if a container was not made by kollet.
+type explicit map[string]bool
 
-func askedFor(spec containers.Spec) asked {
-	a := asked{}
+func explicitIn(spec containers.Spec) explicit {
+	a := explicit{}
 	for field, set := range map[string]bool{
 		"entrypoint":  spec.Entrypoint != nil,
 		"command":     spec.Command != nil,
-		"workdir":     spec.WorkingDir != "",
+		"working_dir": spec.WorkingDir != "",
 		"user":        spec.User != "",
-		"cgroupns":    spec.CgroupNS != "",
+		"cgroup":      spec.CgroupNS != "",
 		"stop_signal": spec.StopSignal != "",
 		"log":         spec.LogSize != 0,
 	} {
@@ -44,7 +44,7 @@ func askedFor(spec containers.Spec) asked {
 	return a
 }
 
-func (a asked) label() string {
+func (a explicit) label() string {
 	text, err := json.Marshal(slices.Sorted(maps.Keys(a)))
 	if err != nil {
 		panic(err) // a list of strings always has a JSON form
@@ -52,14 +52,14 @@ func (a asked) label() string {
 	return string(text)
 }
 
-// readAsked reads the label of a container; nil when it has none, or one that
+// readExplicit reads the label of a container; nil when it has none, or one that
 // is not ours.
-func readAsked(labels map[string]string) asked {
+func readExplicit(labels map[string]string) explicit {
 	var names []string
-	if json.Unmarshal([]byte(labels[askedLabel]), &names) != nil {
+	if json.Unmarshal([]byte(labels[explicitLabel]), &names) != nil {
 		return nil
 	}
-	a := asked{}
+	a := explicit{}
 	for _, n := range names {
 		a[n] = true
 	}

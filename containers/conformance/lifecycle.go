@@ -12,7 +12,7 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-var lifeTests = []test{
+var lifecycleTests = []test{
 	{"what is gone is not found, and removed already", func(t *testing.T, s *suite) {
 		id := s.create(t, s.script("true"))
 		must(t, s.Engine.Remove(t.Context(), id))
@@ -23,7 +23,7 @@ var lifeTests = []test{
 		wantErrorIs(t, err, containers.ErrNotFound)
 		wantErrorIs(t, s.Engine.Start(t.Context(), id), containers.ErrNotFound)
 		wantErrorIs(t, s.Engine.Stop(t.Context(), id, 0), containers.ErrNotFound)
-		wantErrorIs(t, s.Engine.Settle(t.Context(), id, unique("c"), containers.RestartNo), containers.ErrNotFound)
+		wantErrorIs(t, s.Engine.Update(t.Context(), id, unique("c"), containers.RestartNo), containers.ErrNotFound)
 		wantErrorIs(t, s.Engine.Logs(t.Context(), id, containers.LogOptions{}, os.Stderr), containers.ErrNotFound)
 	}},
 	{"start twice is one start", func(t *testing.T, s *suite) {
