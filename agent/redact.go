@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/kollet/kollet/agent/generation"
-	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs/report"
 )
 
 // Secrets appear in rendered files and nowhere else. What is here keeps them
@@ -27,7 +27,7 @@ func (a *Agent) secretsForRedaction() map[string]string {
 	if node == nil {
 		return nil
 	}
-	return a.readSecrets(node, &nodefile.Problems{})
+	return a.readSecrets(node, &report.Problems{})
 }
 
 // keepSecretsOut refuses a secret's value in anything but a rendered file: the

@@ -22,6 +22,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/configs/report"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -58,7 +59,7 @@ func (a *Agent) read(opts Options, reason string) (*target, error) {
 	if err != nil {
 		return nil, BadInput{err}
 	}
-	var problems nodefile.Problems
+	var problems report.Problems
 	t := &target{reason: reason, engine: node.Engine, pull: node.Images.Pull, wait: opts.Wait, files: map[string][]generation.Rendered{}}
 	t.archives = slices.Concat(opts.Archives, node.Images.Archives)
 	t.secrets = a.readSecrets(node, &problems)
@@ -94,7 +95,7 @@ func (a *Agent) readNode(opts Options) (*nodefile.Node, error) {
 }
 
 // readSecrets reads every secret's value; what cannot be read is a problem.
-func (a *Agent) readSecrets(node *nodefile.Node, problems *nodefile.Problems) map[string]string {
+func (a *Agent) readSecrets(node *nodefile.Node, problems *report.Problems) map[string]string {
 	values := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(node.Secrets)) {
 		key := "secrets." + name
@@ -108,7 +109,7 @@ func (a *Agent) readSecrets(node *nodefile.Node, problems *nodefile.Problems) ma
 		}
 		data, err := os.ReadFile(a.path(node.Secrets[name].File))
 		if err != nil {
-			problems.Addf(node.Place(key+".file"), key+".file", "cannot be read: %v; write the secret there, readable for root alone", err)
+			problems.Addf(node.Place(key+".file"), key+".file", "cannot be read: %w; write the secret there, readable for root alone", err)
 			values[name] = "?" // so that templates do not report it a second time
 			continue
 		}
@@ -132,7 +133,7 @@ type builder struct {
 	agent    *Agent
 	node     *nodefile.Node
 	renderer *configs.Renderer
-	problems *nodefile.Problems
+	problems *report.Problems
 	secrets  map[string]string
 	name     string
 	from     nodefile.Service
@@ -191,7 +192,7 @@ func (b *builder) expandAt(full, text string) string {
 	out, err := b.renderer.Expand(b.name, full, text)
 	if err != nil {
 		at := b.node.Place(full)
-		b.problems.Add(nodefile.Problem{Place: at, Text: err.Error()})
+		b.problems.Add(report.Wrap(at, err))
 	}
 	return out
 }
@@ -269,7 +270,7 @@ func (b *builder) render(s *generation.Service) []generation.Rendered {
 			Format: f.Format, Overrides: f.Overrides, Optional: f.Optional,
 		})
 		if err != nil {
-			b.problems.Add(nodefile.Problem{Place: f.Place, Text: err.Error()})
+			b.problems.Add(report.Wrap(f.Place, err))
 			continue
 		}
 		if out.Omitted {

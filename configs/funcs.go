@@ -12,6 +12,8 @@ import (
 	"text/template"
 
 	sprig "github.com/go-task/slim-sprig/v3"
+
+	"github.com/kollet/kollet/configs/report"
 )
 
 // helpers are the functions of sprig that templates may use: those that give
@@ -74,7 +76,7 @@ func (x *execution) secret(name string) (string, error) {
 	}
 	value, ok := x.r.in.Secrets[name]
 	if !ok {
-		return "", &absent{"secret", name, fmt.Sprintf("secret %q is not set; set secrets.%s in the node file%s", name, name, didYouMean(name, sorted(x.r.in.Secrets)))}
+		return "", &absent{"secret", name, fmt.Sprintf("secret %q is not set; set secrets.%s in the node file%s", name, name, report.DidYouMean(name, sorted(x.r.in.Secrets)))}
 	}
 	if x.oneLine && strings.ContainsAny(value, "\r\n") {
 		return "", fmt.Errorf("secret %q has several lines, and in an INI file a value that is not indented ends with its line; store it as one line", name)

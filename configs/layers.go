@@ -8,6 +8,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/kollet/kollet/configs/report"
 )
 
 // layer is one source of a file's content.
@@ -18,9 +20,9 @@ type layer struct {
 
 // layers reads what a file is made of, lowest first: the file itself, then
 // those of its overrides that exist.
-func (r *Renderer) layers(service string, f File, all *problems) []layer {
+func (r *Renderer) layers(service string, f File, all *report.Problems) []layer {
 	bad := func(file, format string, args ...any) {
-		all.add(&Problem{File: file, Key: f.Where, Text: fmt.Sprintf(format, args...)})
+		all.Addf(report.Place{File: file}, f.Where, format, args...)
 	}
 	if f.Format != "ini" && f.Format != "text" && f.Format != "" {
 		bad("", "format is %q; expected ini or text", f.Format)
@@ -30,13 +32,13 @@ func (r *Renderer) layers(service string, f File, all *problems) []layer {
 	case f.Template != "":
 		file, body, err := r.template(f.Template)
 		if err != nil {
-			bad("", "%v", err)
+			bad("", "%w", err)
 		}
 		base.file, base.body = file, string(body)
 	case f.Source != "":
 		body, err := os.ReadFile(f.Source)
 		if err != nil {
-			bad("", "%v", readError("source", f.Source, err))
+			bad("", "%w", readError("source", f.Source, err))
 		}
 		if len(f.Overrides) > 0 {
 			bad("", "a source is copied as it is and takes no overrides; use template or content")
@@ -65,7 +67,7 @@ func (r *Renderer) layers(service string, f File, all *problems) []layer {
 			continue
 		}
 		if err != nil {
-			bad("", "%v", readError("override", file, err))
+			bad("", "%w", readError("override", file, err))
 			continue
 		}
 		over := layer{text: base.text, template: isTemplate(file)}
@@ -106,7 +108,7 @@ func (r *Renderer) template(name string) (file string, body []byte, err error) {
 		if r.in.Templates != "" {
 			where = " and not in " + r.in.Templates
 		}
-		return "", nil, fmt.Errorf("there is no template %q, not built in%s%s", name, where, didYouMean(name, Templates()))
+		return "", nil, fmt.Errorf("there is no template %q, not built in%s%s", name, where, report.DidYouMean(name, Templates()))
 	}
 	return "built-in template " + name, body, nil
 }

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kollet/kollet/configs/ini"
+	"github.com/kollet/kollet/configs/report"
 )
 
 // Inputs is what templates may use, and where the operator's files are.
@@ -64,9 +65,9 @@ type Renderer struct {
 
 // New checks the inputs.
 func New(in Inputs) (*Renderer, error) {
-	var all problems
+	var all report.Problems
 	if in.Host == "" || strings.ContainsAny(in.Host, "/\\\x00") || in.Host == "." || in.Host == ".." {
-		all.add(fmt.Errorf("%q is no host name: templates and override paths need one; give this machine a host name", in.Host))
+		all.Add(fmt.Errorf("%q is no host name: templates and override paths need one; give this machine a host name", in.Host))
 	}
 	for _, dir := range []string{in.Templates, in.Overrides} {
 		if dir == "" {
@@ -74,13 +75,13 @@ func New(in Inputs) (*Renderer, error) {
 		}
 		info, err := os.Stat(dir)
 		if err == nil && !info.IsDir() {
-			all.add(fmt.Errorf("%s is a file, and a directory was expected", dir))
+			all.Add(fmt.Errorf("%s is a file, and a directory was expected", dir))
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			all.add(fmt.Errorf("look into the operator's configuration: %w", err))
+			all.Add(fmt.Errorf("look into the operator's configuration: %w", err))
 		}
 	}
-	if !all.empty() {
-		return nil, all.err()
+	if all.Len() > 0 {
+		return nil, all.Err()
 	}
 	in.Vars = withoutNil(in.Vars)
 	in.Instance = withoutNil(in.Instance)
@@ -112,14 +113,14 @@ func withoutNil(m map[string]any) map[string]any {
 // Render makes one file of a service. The error holds everything that is wrong
 // with it, one problem a line, and no secret.
 func (r *Renderer) Render(service string, f File) (Rendered, error) {
-	var all problems
+	var all report.Problems
 	layers := r.layers(service, f, &all)
-	if !all.empty() {
-		return Rendered{}, all.err()
+	if all.Len() > 0 {
+		return Rendered{}, all.Err()
 	}
 	content := r.build(layers, f, private, &all)
-	if !all.empty() {
-		return Rendered{}, all.err()
+	if all.Len() > 0 {
+		return Rendered{}, all.Err()
 	}
 	out := Rendered{Content: []byte(content)}
 	if f.Optional && strings.TrimSpace(content) == "" {
@@ -132,23 +133,23 @@ func (r *Renderer) Render(service string, f File) (Rendered, error) {
 // Expand expands a string of a service's definition, such as a value of its
 // environment. where is its key in the node file. Secrets are an error there.
 func (r *Renderer) Expand(service, where, body string) (string, error) {
-	var all problems
+	var all report.Problems
 	out, errs := r.execute(text{file: where, key: where, service: service, body: body}, spec)
 	for _, err := range errs {
-		var p *Problem
-		if errors.As(err, &p) && !strings.Contains(body, "\n") {
-			p.File, p.Line = "", 0 // the key says it all
+		if p, ok := errors.AsType[report.Problem](err); ok && !strings.Contains(body, "\n") {
+			p.Place = report.Place{} // the key says it all
+			err = p
 		}
-		all.add(err)
+		all.Add(err)
 	}
-	if !all.empty() {
-		return "", all.err()
+	if all.Len() > 0 {
+		return "", all.Err()
 	}
 	return out, nil
 }
 
 // build renders the layers and lays them over each other.
-func (r *Renderer) build(layers []layer, f File, m mode, all *problems) string {
+func (r *Renderer) build(layers []layer, f File, m mode, all *report.Problems) string {
 	var merged ini.File
 	var last string
 	for _, l := range layers {
@@ -157,7 +158,7 @@ func (r *Renderer) build(layers []layer, f File, m mode, all *problems) string {
 			var errs []error
 			body, errs = r.execute(l.text, m)
 			if len(errs) > 0 {
-				all.add(errs...)
+				all.Add(errs...)
 				continue
 			}
 		}
@@ -181,13 +182,13 @@ func (r *Renderer) build(layers []layer, f File, m mode, all *problems) string {
 	return string(merged.Bytes())
 }
 
-func (r *Renderer) addINI(l layer, err error, all *problems) {
+func (r *Renderer) addINI(l layer, err error, all *report.Problems) {
 	lines := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		lines = joined.Unwrap()
 	}
 	for _, err := range lines {
-		p := &Problem{File: l.file, Key: l.key, Text: err.Error()}
+		p := report.Problem{Place: report.Place{File: l.file}, Key: l.key, Text: err.Error()}
 		var at *ini.Error
 		if errors.As(err, &at) {
 			p.Text = at.Text
@@ -197,7 +198,7 @@ func (r *Renderer) addINI(l layer, err error, all *problems) {
 			p.Line = at.Line
 		}
 		p.Text = r.hide(p.Text)
-		all.add(p)
+		all.Add(p)
 	}
 }
 
@@ -208,9 +209,9 @@ func (r *Renderer) public(layers []layer, f File, size int) string {
 	if f.Source != "" {
 		return withheld
 	}
-	var failed problems
+	var failed report.Problems
 	shown := r.build(layers, f, public, &failed)
-	if !failed.empty() || !utf8.ValidString(shown) {
+	if failed.Len() > 0 || !utf8.ValidString(shown) {
 		return withheld
 	}
 	if f.Format != "ini" {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+
+	"github.com/kollet/kollet/configs/report"
 )
 
 // mode is for whom a template is executed.
@@ -76,7 +78,7 @@ func (x *execution) data() map[string]any {
 
 // explain turns an error of the template engine into a problem. It reports
 // whether execution can go on to find the next one.
-func (x *execution) explain(err error, uses uses) (*Problem, bool) {
+func (x *execution) explain(err error, uses uses) (report.Problem, bool) {
 	p := x.locate(err)
 	var a *absent
 	if errors.As(err, &a) {
@@ -92,7 +94,7 @@ func (x *execution) explain(err error, uses uses) (*Problem, bool) {
 	chain := uses.chain(p.Line, key)
 	switch {
 	case len(chain) > 1 && chain[0] == "vars" && chain[1] == key:
-		p.Text = fmt.Sprintf("variable %q is not set; set vars.%s in the node file%s", key, key, didYouMean(key, sorted(x.r.in.Vars)))
+		p.Text = fmt.Sprintf("variable %q is not set; set vars.%s in the node file%s", key, key, report.DidYouMean(key, sorted(x.r.in.Vars)))
 		x.vars[key] = ""
 		return p, true
 	case len(chain) > 0 && chain[0] == key:
@@ -115,8 +117,8 @@ var (
 )
 
 // locate puts an error of the template engine at its place in the file.
-func (x *execution) locate(err error) *Problem {
-	p := &Problem{File: x.file, Key: x.key, Text: x.r.hide(err.Error())}
+func (x *execution) locate(err error) report.Problem {
+	p := report.Problem{Place: report.Place{File: x.file}, Key: x.key, Text: x.r.hide(err.Error())}
 	m := engineError.FindStringSubmatch(err.Error())
 	if m == nil {
 		return p
@@ -124,7 +126,7 @@ func (x *execution) locate(err error) *Problem {
 	p.Line, _ = strconv.Atoi(m[1])
 	p.Text = x.r.hide(strings.ReplaceAll(strings.TrimSpace(m[2]), "\n", " "))
 	if f := notDefined.FindStringSubmatch(p.Text); f != nil {
-		p.Text = fmt.Sprintf("there is no function %s%s", f[1], didYouMean(f[1], sorted(x.funcs())))
+		p.Text = fmt.Sprintf("there is no function %s%s", f[1], report.DidYouMean(f[1], sorted(x.funcs())))
 	}
 	return p
 }
@@ -134,7 +136,7 @@ func (x *execution) locate(err error) *Problem {
 func (x *execution) noValue(out string) []error {
 	for line, number := range numbered(out) {
 		if strings.Contains(line, "<no value>") {
-			return []error{&Problem{File: x.file, Key: x.key, Text: fmt.Sprintf("line %d of what it renders to has an expression without a value (%s); use default", number, x.r.hide(strings.TrimSpace(line)))}}
+			return []error{report.Problem{Place: report.Place{File: x.file}, Key: x.key, Text: fmt.Sprintf("line %d of what it renders to has an expression without a value (%s); use default", number, x.r.hide(strings.TrimSpace(line)))}}
 		}
 	}
 	return nil

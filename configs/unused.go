@@ -3,12 +3,15 @@ package configs
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
+
+	"github.com/kollet/kollet/configs/report"
 )
 
 // Unused returns an error for everything that the operator wrote and nothing
@@ -76,17 +79,17 @@ func (r *Renderer) unusedFragment(name string) error {
 		}
 		short, _, _ := strings.Cut(r.in.Host, ".")
 		if otherShort, _, _ := strings.Cut(other, "."); strings.EqualFold(short, otherShort) {
-			return &Problem{File: file, Text: fmt.Sprintf("is for a host %q, and this one is called %q; rename the directory if this one is meant", other, r.in.Host)}
+			return report.Problem{Place: report.Place{File: file}, Text: fmt.Sprintf("is for a host %q, and this one is called %q; rename the directory if this one is meant", other, r.in.Host)}
 		}
 		return nil
 	}
 	text := "no file of any service uses this fragment"
-	if best := nearest(name, sorted(r.named)); best != "" {
+	if best := report.Nearest(name, sorted(r.named)); best != "" {
 		text += "; did you mean " + best + "?"
 	} else if len(r.named) > 0 {
 		text += "; expected one of " + strings.Join(sorted(r.named), ", ")
 	}
-	return &Problem{File: file, Text: text}
+	return report.Problem{Place: report.Place{File: file}, Text: text}
 }
 
 // hostOf returns which host a fragment is for by a pattern with * for the host.
@@ -116,7 +119,7 @@ func (r *Renderer) unusedVars() []error {
 	var found []error
 	for _, name := range r.in.OwnVars {
 		if !known[name] {
-			found = append(found, &Problem{Key: "vars." + name, Text: "nothing uses this variable" + didYouMean(name, sorted(known)) + "; correct its name, or remove it"})
+			found = append(found, report.Problem{Key: "vars." + name, Text: "nothing uses this variable" + report.DidYouMean(name, sorted(known)) + "; correct its name, or remove it"})
 		}
 	}
 	return found
@@ -135,3 +138,5 @@ func builtinVars() map[string]bool {
 	}
 	return known
 }
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

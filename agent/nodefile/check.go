@@ -10,25 +10,26 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agnivade/levenshtein"
 	"gopkg.in/yaml.v3"
+
+	"github.com/kollet/kollet/configs/report"
 )
 
 // document is one YAML document and where each of its keys stands.
 type document struct {
 	name     string
 	root     *yaml.Node
-	places   map[string]Place
+	places   map[string]report.Place
 	zeros    map[string]bool // durations that are written as zero, which is not the same as left out
-	problems *Problems
+	problems *report.Problems
 }
 
 // parse reads a document and checks every key and value of it against the type
 // of into, which it does not fill. Going over the tree by hand is what gives
 // each problem its column and its path: yaml.v3's own errors have lines only,
 // and stop at the first mapping that is wrong.
-func parse(name string, data []byte, into any, problems *Problems) *document {
-	d := &document{name: name, places: map[string]Place{}, zeros: map[string]bool{}, problems: problems}
+func parse(name string, data []byte, into any, problems *report.Problems) *document {
+	d := &document{name: name, places: map[string]report.Place{}, zeros: map[string]bool{}, problems: problems}
 	before := problems.Len()
 	if d.root = d.only(data); d.root != nil {
 		d.checkKeys(d.root, "")
@@ -58,7 +59,7 @@ func (d *document) only(data []byte) *yaml.Node {
 	err := in.Decode(&doc)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && null(doc.Content[0]):
-		d.problems.Addf(Place{File: d.name}, "", "the file is empty; it needs at least `profile:` or `services:`")
+		d.problems.Addf(report.Place{File: d.name}, "", "the file is empty; it needs at least `profile:` or `services:`")
 		return nil
 	case err != nil:
 		d.problems.Add(syntax(d.name, err))
@@ -106,28 +107,28 @@ func join(key, below string) string {
 // syntax turns yaml.v3's "yaml: line 3: did not find …" into a Problem.
 func syntax(name string, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	at := Place{File: name}
+	at := report.Place{File: name}
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
 		number, rest, found := strings.Cut(rest, ": ")
 		if line, err := strconv.Atoi(number); err == nil && found {
 			at.Line, at.Column, text = line, 1, rest
 		}
 	}
-	return Problem{Place: at, Text: "not valid YAML: " + text}
+	return report.Problem{Place: at, Text: "not valid YAML: " + text}
 }
 
-func (d *document) at(n *yaml.Node) Place {
-	return Place{File: d.name, Line: n.Line, Column: n.Column}
+func (d *document) at(n *yaml.Node) report.Place {
+	return report.Place{File: d.name, Line: n.Line, Column: n.Column}
 }
 
 // place returns where a key stands, or the nearest key above it.
-func (d *document) place(key string) Place {
+func (d *document) place(key string) report.Place {
 	for ; key != ""; key = above(key) {
 		if at, ok := d.places[key]; ok {
 			return at
 		}
 	}
-	return Place{File: d.name}
+	return report.Place{File: d.name}
 }
 
 // above returns the key that a key is part of; empty at the top.
@@ -222,7 +223,7 @@ func (d *document) checkStruct(n *yaml.Node, t reflect.Type, key string) {
 	d.eachPair(n, key, func(k, value *yaml.Node, path string) {
 		field, ok := fields[k.Value]
 		if !ok {
-			d.problems.Addf(d.at(k), path, "unknown key%s", hint(k.Value, names))
+			d.problems.Addf(d.at(k), path, "unknown key%s", report.DidYouMean(k.Value, names))
 			return
 		}
 		d.check(value, field, path)
@@ -280,18 +281,4 @@ func kindName(t reflect.Type) string {
 	default:
 		return "text"
 	}
-}
-
-// hint proposes the name that was probably meant.
-func hint(got string, names []string) string {
-	best, distance := "", len(got)/2+1
-	for _, name := range names {
-		if n := levenshtein.ComputeDistance(got, name); n < distance {
-			best, distance = name, n
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
 }

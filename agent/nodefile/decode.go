@@ -2,12 +2,14 @@ package nodefile
 
 import (
 	"gopkg.in/yaml.v3"
+
+	"github.com/kollet/kollet/configs/report"
 )
 
 // Decode reads another of kollet's documents with the care of a node file: every
 // key and value is checked against the type of into, a pointer, which is filled
 // if all is well. It returns where a key stands, for what is found later.
-func Decode(name string, data []byte, into any, problems *Problems) (place func(key string) Place) {
+func Decode(name string, data []byte, into any, problems *report.Problems) (place func(key string) report.Place) {
 	d := &document{name: name}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err == nil && (doc.Kind == 0 || null(doc.Content[0])) {

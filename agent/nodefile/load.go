@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/kollet/kollet/configs/report"
 )
 
 // profile is what a built-in profile brings: a part of a node file, and which
@@ -36,7 +38,7 @@ type Change struct {
 func Load(path string, profiles Profiles, change Change) (*Node, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, Problem{Place: Place{File: path}, Text: "there is no node file; write one (see `kollet help node-file`), or name another with --node-file"}
+		return nil, report.Problem{Place: report.Place{File: path}, Text: "there is no node file; write one (see `kollet help node-file`), or name another with --node-file"}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the node file: %w", err)
@@ -47,7 +49,7 @@ func Load(path string, profiles Profiles, change Change) (*Node, error) {
 // Parse reads a node file that is shown in errors as name, and lays it over its
 // profile. Every problem of both is in the error.
 func Parse(name string, data []byte, profiles Profiles, change Change) (*Node, error) {
-	var problems Problems
+	var problems report.Problems
 	own := parse(name, data, Node{}, &problems)
 	if own == nil {
 		return nil, problems.Err()
@@ -72,13 +74,13 @@ func defaults() *Node {
 	return &Node{Profile: "compute", Engine: "docker", Network: "linuxbridge", Keep: 3, Images: Images{Pull: "missing"}}
 }
 
-func (n *Node) change(c Change, problems *Problems) {
+func (n *Node) change(c Change, problems *report.Problems) {
 	n.Images.Tag = cmp.Or(c.Tag, n.Images.Tag)
 	n.Images.Pull = cmp.Or(c.Pull, n.Images.Pull)
 	for _, name := range slices.Sorted(maps.Keys(c.Images)) {
 		service, ok := n.Services[name]
 		if !ok {
-			problems.Add(fmt.Errorf("--image %s=…: the node has no service %q%s", name, name, hint(name, slices.Sorted(maps.Keys(n.Services)))))
+			problems.Add(fmt.Errorf("--image %s=…: the node has no service %q%s", name, name, report.DidYouMean(name, slices.Sorted(maps.Keys(n.Services)))))
 			continue
 		}
 		service.Image = c.Images[name]
@@ -87,7 +89,7 @@ func (n *Node) change(c Change, problems *Problems) {
 }
 
 // addProfile lays the node file's services over those of its profile.
-func (n *Node) addProfile(profiles Profiles, problems *Problems) error {
+func (n *Node) addProfile(profiles Profiles, problems *report.Problems) error {
 	var p profile
 	if n.Profile != "none" {
 		name := "profile " + n.Profile
@@ -114,7 +116,7 @@ func (n *Node) addProfile(profiles Profiles, problems *Problems) error {
 }
 
 // dropNetworks leaves out the services of the networks that were not chosen.
-func (n *Node) dropNetworks(p *profile, problems *Problems) {
+func (n *Node) dropNetworks(p *profile, problems *report.Problems) {
 	chosen, ok := p.Networks[n.Network]
 	if !ok {
 		names := slices.Sorted(maps.Keys(p.Networks))
@@ -133,7 +135,7 @@ func (n *Node) dropNetworks(p *profile, problems *Problems) {
 // mergeServices decodes the node file's services over the profile's: what a
 // mapping does not name stays; lists whose entries have an identity are merged
 // by it, others are replaced.
-func (n *Node) mergeServices(base map[string]Service, problems *Problems) error {
+func (n *Node) mergeServices(base map[string]Service, problems *report.Problems) error {
 	own := n.Services
 	n.Services = map[string]Service{}
 	for name, service := range base {
@@ -185,7 +187,7 @@ func stamp(s *Service, d *document, key string) {
 
 // mergeBy lays over's entries over base's, each over the one that has its
 // identity. Two of over with one identity are a mistake: one would be lost.
-func mergeBy[T any](base, over []T, problems *Problems, id func(T) (string, Origin)) []T {
+func mergeBy[T any](base, over []T, problems *report.Problems, id func(T) (string, Origin)) []T {
 	merged := slices.Clone(base)
 	seen := map[string]Origin{}
 	for _, item := range over {
@@ -219,7 +221,7 @@ func child(n *yaml.Node, key string) *yaml.Node {
 
 // Place returns where a key stands, in the node file, else in the profile; or
 // else where the nearest key above it does.
-func (n *Node) Place(key string) Place {
+func (n *Node) Place(key string) report.Place {
 	for ; key != ""; key = above(key) {
 		for _, d := range []*document{n.own, n.base} {
 			if d == nil {
@@ -230,7 +232,7 @@ func (n *Node) Place(key string) Place {
 			}
 		}
 	}
-	return Place{File: n.own.name}
+	return report.Place{File: n.own.name}
 }
 
 // Keep reads from a node file how many earlier generations stay, whatever else

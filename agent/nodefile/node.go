@@ -3,6 +3,8 @@
 // together, each with its file, line and key.
 package nodefile
 
+import "github.com/kollet/kollet/configs/report"
+
 import "time"
 
 // Node is what a node should run: a node file laid over its profile.
@@ -22,7 +24,7 @@ type Node struct {
 
 // Origin is where an entry of a list was written, for problems found later.
 type Origin struct {
-	Place
+	report.Place
 	Key string
 }
 

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kollet/kollet/configs/report"
 )
 
 // Order returns the services' names so that each comes after those that its
@@ -13,18 +15,18 @@ func (n *Node) Order() []string {
 	return order
 }
 
-func (n *Node) order() ([]string, *Problem) {
+func (n *Node) order() ([]string, *report.Problem) {
 	var order, path []string
 	state := map[string]int{} // 1: being visited, 2: done
-	var visit func(name string) *Problem
-	visit = func(name string) *Problem {
+	var visit func(name string) *report.Problem
+	visit = func(name string) *report.Problem {
 		if state[name] == 2 {
 			return nil
 		}
 		if state[name] == 1 {
 			cycle := append(path[slices.Index(path, name):], name)
 			key := "services." + name + ".after"
-			return &Problem{Place: n.Place(key), Key: key, Text: "the start order has a cycle: " + strings.Join(cycle, " after ") + "; drop one of them"}
+			return &report.Problem{Place: n.Place(key), Key: key, Text: "the start order has a cycle: " + strings.Join(cycle, " after ") + "; drop one of them"}
 		}
 		state[name] = 1
 		path = append(path, name)

@@ -200,23 +200,3 @@ func TestLoadWithoutFile(t *testing.T) {
 		t.Errorf("got %+v, %v", node, err)
 	}
 }
-
-// The order is that of the documents, whatever was found first.
-func TestOrderOfProblems(t *testing.T) {
-	var p nodefile.Problems
-	at := func(file string, line, column int) nodefile.Place {
-		return nodefile.Place{File: file, Line: line, Column: column}
-	}
-	p.Addf(at("node", 10, 9), "", "c")
-	p.Add(fmt.Errorf("a flag"), nil)
-	p.Addf(at("profile", 5, 1), "", "d")
-	p.Addf(at("node", 10, 1), "", "b")
-	p.Addf(at("node", 3, 1), "", "a")
-	want := "node:3:1: a\nnode:10:1: b\nnode:10:9: c\nprofile:5:1: d\na flag"
-	if got := p.Err().Error(); got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
-	}
-	if (&nodefile.Problems{}).Err() != nil {
-		t.Error("no problem is an error")
-	}
-}

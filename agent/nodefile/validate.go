@@ -13,6 +13,8 @@ import (
 	"github.com/distribution/reference"
 	"github.com/docker/go-units"
 	"github.com/moby/sys/signal"
+
+	"github.com/kollet/kollet/configs/report"
 )
 
 // reserved are the names that stand beside services in a generation's directory.
@@ -21,7 +23,7 @@ var reserved = []string{"manifest.json", "kollet-start"}
 var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]+$`)
 
 // enums checks what later steps rely on.
-func (n *Node) enums(problems *Problems) {
+func (n *Node) enums(problems *report.Problems) {
 	oneOf := func(key, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {
 			problems.Addf(n.Place(key), key, "expected one of %s, got %q", strings.Join(allowed, ", "), value)
@@ -114,7 +116,7 @@ func (i Images) Complete(image string) string {
 	return name
 }
 
-func (n *Node) validate(problems *Problems) {
+func (n *Node) validate(problems *report.Problems) {
 	if len(n.Services) == 0 {
 		problems.Addf(n.Place("services"), "services", "the node has no services; choose a profile or add some")
 	}
@@ -132,7 +134,7 @@ func (n *Node) validate(problems *Problems) {
 	}
 }
 
-func (n *Node) validateService(name string, s Service, problems *Problems) {
+func (n *Node) validateService(name string, s Service, problems *report.Problems) {
 	key := "services." + name
 	bad := func(field, format string, args ...any) {
 		full := key + "." + field
@@ -171,12 +173,12 @@ func (n *Node) validateService(name string, s Service, problems *Problems) {
 	}
 	for _, dep := range s.After {
 		if _, ok := n.Services[dep]; !ok {
-			bad("after", "names %q, which is no service of this node%s", dep, hint(dep, slices.Sorted(maps.Keys(n.Services))))
+			bad("after", "names %q, which is no service of this node%s", dep, report.DidYouMean(dep, slices.Sorted(maps.Keys(n.Services))))
 		}
 	}
 	for _, mate := range s.Together {
 		if _, ok := n.Services[mate]; !ok {
-			bad("together", "names %q, which is no service of this node%s", mate, hint(mate, slices.Sorted(maps.Keys(n.Services))))
+			bad("together", "names %q, which is no service of this node%s", mate, report.DidYouMean(mate, slices.Sorted(maps.Keys(n.Services))))
 		}
 	}
 	if s.Guests != nil && len(s.Guests.List) == 0 {
@@ -200,7 +202,7 @@ func (n *Node) validateImage(image string, bad func(string, string, ...any)) {
 	}
 }
 
-func validateEntries(s Service, problems *Problems) {
+func validateEntries(s Service, problems *report.Problems) {
 	for _, m := range s.Mounts {
 		if !path.IsAbs(m.Target) {
 			problems.Addf(m.Place, m.Key+".target", "expected an absolute path, got %q", m.Target)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/userdata"
+	"github.com/kollet/kollet/configs/report"
 )
 
 // Machine is what a description says of a machine.
@@ -71,9 +72,9 @@ type Change struct {
 // Read reads a description; name may be empty, where a Change says it all. Every
 // problem is in the error.
 func Read(name string, c Change) (*Machine, error) {
-	var problems nodefile.Problems
+	var problems report.Problems
 	m := &Machine{}
-	place := func(string) nodefile.Place { return nodefile.Place{File: name} }
+	place := func(string) report.Place { return report.Place{File: name} }
 	if name != "" {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -94,8 +95,8 @@ func Read(name string, c Change) (*Machine, error) {
 // checker finds what is wrong with a machine.
 type checker struct {
 	*Machine
-	place    func(key string) nodefile.Place
-	problems *nodefile.Problems
+	place    func(key string) report.Place
+	problems *report.Problems
 	dir      string // of the description: what it names is beside it
 }
 

@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs/report"
 )
 
 // mergeLists has cloud-init append to lists, such as write_files and runcmd,
@@ -148,9 +149,9 @@ func Owner(s string) (string, error) {
 }
 
 // checkCloudConfig reads a cloud-config as cloud-init will.
-func checkCloudConfig(name string, data []byte, problems *nodefile.Problems) (keys map[string]yaml.Node) {
+func checkCloudConfig(name string, data []byte, problems *report.Problems) (keys map[string]yaml.Node) {
 	if TypeOf(data) != CloudConfigType {
-		problems.Addf(nodefile.Place{File: name, Line: 1, Column: 1}, "", "a cloud-config begins with the line #cloud-config")
+		problems.Addf(report.Place{File: name, Line: 1, Column: 1}, "", "a cloud-config begins with the line #cloud-config")
 		return nil
 	}
 	var root yaml.Node
@@ -163,7 +164,7 @@ func checkCloudConfig(name string, data []byte, problems *nodefile.Problems) (ke
 	}
 	at := root.Content[0]
 	if at.Kind != yaml.MappingNode {
-		problems.Addf(nodefile.Place{File: name, Line: at.Line, Column: at.Column}, "", "a cloud-config is a mapping of modules' names, such as runcmd, to their settings")
+		problems.Addf(report.Place{File: name, Line: at.Line, Column: at.Column}, "", "a cloud-config is a mapping of modules' names, such as runcmd, to their settings")
 		return nil
 	}
 	if err := root.Decode(&keys); err != nil {
@@ -174,7 +175,7 @@ func checkCloudConfig(name string, data []byte, problems *nodefile.Problems) (ke
 
 // mergesItself tells whether a cloud-config says how it is to be merged.
 func mergesItself(data []byte) bool {
-	keys := checkCloudConfig("", data, &nodefile.Problems{})
+	keys := checkCloudConfig("", data, &report.Problems{})
 	_, how := keys["merge_how"]
 	_, kind := keys["merge_type"]
 	return how || kind

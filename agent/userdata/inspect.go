@@ -15,7 +15,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs/report"
 )
 
 // largestPlain is how much user-data may unpack to before it is not believed:
@@ -195,9 +195,9 @@ func filesOf(data []byte) (files []Written, commands int) {
 
 // Problems tells what cloud-init would not take, part by part.
 func (m *Message) Problems(name string) error {
-	var problems nodefile.Problems
+	var problems report.Problems
 	for i, p := range m.Parts {
-		if known, _ := ParseType(p.Type); known == "" {
+		if known := ParseType(p.Type); known == "" {
 			continue
 		}
 		p.Name = fmt.Sprintf("%s: part %d (%s)", name, i+1, p.Name)

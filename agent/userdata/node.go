@@ -14,6 +14,7 @@ import (
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/configs/report"
 )
 
 // EtcDir is where all that an operator writes for kollet is, on a node.
@@ -36,7 +37,7 @@ type Node struct {
 }
 
 // part makes kollet's own cloud-config.
-func (n Node) part(problems *nodefile.Problems) Part {
+func (n Node) part(problems *report.Problems) Part {
 	problems.Add(n.Install.check())
 	files := n.files(problems)
 	c := Config{Output: map[string]string{"all": logAll}, RunCommand: [][]string{{"sh", FirstBoot}}}
@@ -50,7 +51,7 @@ func (n Node) part(problems *nodefile.Problems) Part {
 
 // files gathers what is written on the node, by path: what is given by name goes
 // before what a directory holds.
-func (n Node) files(problems *nodefile.Problems) map[string]File {
+func (n Node) files(problems *report.Problems) map[string]File {
 	files := map[string]File{}
 	collect(files, n.Tree, EtcDir, problems)
 	if n.Overrides != "" {
@@ -59,7 +60,7 @@ func (n Node) files(problems *nodefile.Problems) map[string]File {
 	}
 	data, err := os.ReadFile(n.NodeFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		problems.Addf(nodefile.Place{File: n.NodeFile}, "", "there is no node file; write one (see `kollet help node-file`), or name another with --node-file")
+		problems.Addf(report.Place{File: n.NodeFile}, "", "there is no node file; write one (see `kollet help node-file`), or name another with --node-file")
 		return files
 	}
 	if err != nil {
@@ -78,7 +79,7 @@ func (n Node) files(problems *nodefile.Problems) map[string]File {
 }
 
 // named adds the files that were given one by one.
-func (n Node) named(files map[string]File, node *nodefile.Node, problems *nodefile.Problems) {
+func (n Node) named(files map[string]File, node *nodefile.Node, problems *report.Problems) {
 	given := map[string]bool{}
 	add := func(f File) {
 		if given[f.Path] {
@@ -111,8 +112,8 @@ func (n Node) named(files map[string]File, node *nodefile.Node, problems *nodefi
 }
 
 // missing finds files that the node file names and that the node would not have.
-func (n Node) missing(files map[string]File, node *nodefile.Node, problems *nodefile.Problems) {
-	need := func(at nodefile.Place, key, file, remedy string) {
+func (n Node) missing(files map[string]File, node *nodefile.Node, problems *report.Problems) {
+	need := func(at report.Place, key, file, remedy string) {
 		if _, sent := files[path.Clean(file)]; sent || n.there(file) {
 			return
 		}
@@ -150,7 +151,7 @@ func split(err error) []error {
 
 // collect adds all files below a directory here, as files below to on the node.
 // What is hidden stays here; rendering leaves it alone too.
-func collect(files map[string]File, dir, to string, problems *nodefile.Problems) {
+func collect(files map[string]File, dir, to string, problems *report.Problems) {
 	if dir == "" {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/configs/report"
 )
 
 // rehearsal renders here what the node will render, to find what is wrong with
@@ -20,12 +21,12 @@ import (
 type rehearsal struct {
 	*configs.Renderer
 	node     Node
-	problems *nodefile.Problems
+	problems *report.Problems
 	partial  bool // something was left out
 }
 
 // rehearse renders every file and expands every string of the node's services.
-func (n Node) rehearse(node *nodefile.Node, problems *nodefile.Problems) {
+func (n Node) rehearse(node *nodefile.Node, problems *report.Problems) {
 	in := configs.Inputs{
 		Host: cmp.Or(n.Host, "node"), Vars: node.Vars, OwnVars: node.OwnVars,
 		Secrets: map[string]string{}, Instance: map[string]any{}, Overrides: n.overrides(),
@@ -106,7 +107,7 @@ func (r *rehearsal) elsewhere(template string) bool {
 }
 
 // add notes a problem, unless only the server can tell whether it is one.
-func (r *rehearsal) add(at nodefile.Place, err error) {
+func (r *rehearsal) add(at report.Place, err error) {
 	if err == nil {
 		return
 	}
@@ -115,6 +116,6 @@ func (r *rehearsal) add(at nodefile.Place, err error) {
 			r.partial = true
 			continue
 		}
-		r.problems.Add(nodefile.Problem{Place: at, Text: one.Error()})
+		r.problems.Add(report.Wrap(at, one))
 	}
 }

@@ -29,7 +29,7 @@ func (m *Message) Report() Report {
 	handled := false
 	for _, p := range m.Parts {
 		part := PartReport{Type: p.Type, Name: p.Name, Size: len(p.Data), Merge: p.Merge}
-		known, _ := ParseType(p.Type)
+		known := ParseType(p.Type)
 		switch {
 		case p.Type == PartHandler:
 			handled = true

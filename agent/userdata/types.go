@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
-
-	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs/report"
 )
 
 // Types of parts that are dealt with by name.
@@ -61,18 +59,14 @@ func short(mime string) string {
 }
 
 // ParseType returns the MIME type of a name of Types or a whole MIME type; ""
-// if there is none, with the one that was probably meant.
-func ParseType(name string) (mime, near string) {
-	best := len(name)/2 + 1
+// if there is none.
+func ParseType(name string) string {
 	for _, k := range kinds {
 		if strings.EqualFold(name, k.mime) || strings.EqualFold(name, short(k.mime)) {
-			return k.mime, ""
-		}
-		if d := levenshtein.ComputeDistance(strings.ToLower(short(name)), short(k.mime)); d < best {
-			near, best = short(k.mime), d
+			return k.mime
 		}
 	}
-	return "", near
+	return ""
 }
 
 // TypeOf tells a type by how its content begins, as cloud-init does; "" if it
@@ -98,8 +92,8 @@ func beginning(mime string) string {
 }
 
 // check finds what cloud-init would stumble over on the server.
-func (p Part) check(problems *nodefile.Problems) {
-	at := nodefile.Place{File: p.Name}
+func (p Part) check(problems *report.Problems) {
+	at := report.Place{File: p.Name}
 	switch {
 	case len(bytes.TrimSpace(p.Data)) == 0:
 		problems.Addf(at, "", "the part is empty; leave it out")
@@ -116,7 +110,7 @@ func (p Part) check(problems *nodefile.Problems) {
 
 // checkInclude goes over the lines of an include file as cloud-init does: one
 // URL each, also on the first line, behind its mark.
-func (p Part) checkInclude(problems *nodefile.Problems) {
+func (p Part) checkInclude(problems *report.Problems) {
 	found, number := false, 0
 	for line := range strings.Lines(string(p.Data)) {
 		number++
@@ -132,11 +126,11 @@ func (p Part) checkInclude(problems *nodefile.Problems) {
 		}
 		found = true
 		if u, err := url.Parse(line); err != nil || !slices.Contains([]string{"http", "https", "file"}, u.Scheme) {
-			problems.Addf(nodefile.Place{File: p.Name, Line: number, Column: 1}, "", "expected a URL (http, https, file), got %q", line)
+			problems.Addf(report.Place{File: p.Name, Line: number, Column: 1}, "", "expected a URL (http, https, file), got %q", line)
 		}
 	}
 	if !found {
-		problems.Addf(nodefile.Place{File: p.Name}, "", "the include file names no URL; write one a line")
+		problems.Addf(report.Place{File: p.Name}, "", "the include file names no URL; write one a line")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs/report"
 )
 
 // NovaLimit is how long user-data in base64 may be, for Nova: the column of its
@@ -48,7 +48,7 @@ type Recipe struct {
 
 // Build makes user-data. Every problem of what goes into it is in the error.
 func Build(r Recipe) (*Message, error) {
-	var problems nodefile.Problems
+	var problems report.Problems
 	own := r.Node.part(&problems)
 	parts := assemble(r, &problems)
 	if err := problems.Err(); err != nil {
@@ -66,7 +66,7 @@ func Build(r Recipe) (*Message, error) {
 // assemble puts the operator's parts in order. kollet's own cloud-config comes
 // after them, so that its runcmd is the last and its end is what cloud-init
 // reports.
-func assemble(r Recipe, problems *nodefile.Problems) []Part {
+func assemble(r Recipe, problems *report.Problems) []Part {
 	var parts []Part
 	if len(r.Stored) > 0 {
 		parts = append(parts, Part{Type: PartHandler, Name: "kollet-part-handler.py", Data: partHandler})
@@ -74,10 +74,10 @@ func assemble(r Recipe, problems *nodefile.Problems) []Part {
 	names := map[string]bool{}
 	for _, p := range r.Stored {
 		if !fileName.MatchString(p.Name) {
-			problems.Addf(nodefile.Place{File: p.Name}, "", "a stored part needs a plain file name of letters, digits, '.', '_' and '-'; rename it")
+			problems.Addf(report.Place{File: p.Name}, "", "a stored part needs a plain file name of letters, digits, '.', '_' and '-'; rename it")
 		}
 		if names[p.Name] {
-			problems.Addf(nodefile.Place{File: p.Name}, "", "two stored parts have this name; rename one")
+			problems.Addf(report.Place{File: p.Name}, "", "two stored parts have this name; rename one")
 		}
 		names[p.Name] = true
 		p.Type = StoredType

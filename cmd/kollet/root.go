@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kollet/kollet/configs/report"
 )
 
 func (a *app) root() *cobra.Command {
@@ -37,11 +39,13 @@ notice. It is no daemon: between commands nothing of it runs.` + exits(nil, exit
 	return root
 }
 
-// unknown says that there is no such command, and which was probably meant.
+// unknown returns the error for a command that does not exist.
 func unknown(root *cobra.Command, name string) error {
-	root.SuggestionsMinimumDistance = 2
-	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return fmt.Errorf("there is no command or help topic %q; did you mean %s?", name, near[0])
+	var names []string
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
 	}
-	return fmt.Errorf("there is no command or help topic %q", name)
+	return fmt.Errorf("there is no command or help topic %q%s", name, report.DidYouMean(name, names))
 }

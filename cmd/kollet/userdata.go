@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/userdata"
 	"github.com/kollet/kollet/cmd/kollet/view"
+	"github.com/kollet/kollet/configs/report"
 )
 
 const userdataLong = `Userdata makes what a server is given as user-data, so that cloud-init writes the
@@ -198,13 +200,9 @@ func partFlag(value string) (p userdata.Part, err error) {
 	}
 	p.Name = file
 	if typed {
-		var near string
-		if p.Type, near = userdata.ParseType(kind); p.Type == "" {
-			err := fmt.Errorf("--part %s: there is no type %q; expected one of %s", value, kind, strings.Join(userdata.Types(), ", "))
-			if near != "" {
-				err = fmt.Errorf("--part %s: there is no type %q; did you mean %s?", value, kind, near)
-			}
-			return p, err
+		if p.Type = userdata.ParseType(kind); p.Type == "" {
+			hint := cmp.Or(report.DidYouMean(kind, userdata.Types()), "; expected one of "+strings.Join(userdata.Types(), ", "))
+			return p, fmt.Errorf("--part %s: there is no type %q%s", value, kind, hint)
 		}
 	}
 	if p.Data, err = os.ReadFile(file); err != nil {
@@ -259,12 +257,12 @@ The contents of files are not shown. FILE may be - for standard input.` +
 			if err != nil {
 				return nil, agent.BadInput{Err: err}
 			}
-			report := m.Report()
-			report.Base64 = was64
+			shown := m.Report()
+			shown.Base64 = was64
 			if err := m.Problems(args[0]); err != nil {
-				return view.UserData{Report: report}, agent.BadInput{Err: err}
+				return view.UserData{Report: shown}, agent.BadInput{Err: err}
 			}
-			return view.UserData{Report: report}, nil
+			return view.UserData{Report: shown}, nil
 		}),
 	}
 }

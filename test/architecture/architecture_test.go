@@ -34,14 +34,15 @@ var rooms = map[string][]string{
 	"agent/guest":      {"agent/gate", "agent/process"},
 	"agent/health":     {"agent/nodefile", "containers"},
 	"agent/journal":    {"agent/durable"},
-	"agent/nodefile":   {},
+	"agent/nodefile":   {"configs/report"},
 	"agent/process":    {},
-	"agent/seed":       {"agent/durable", "agent/nodefile", "agent/userdata"},
-	"agent/userdata":   {"agent", "agent/nodefile", "configs"},
+	"agent/seed":       {"agent/durable", "agent/nodefile", "agent/userdata", "configs/report"},
+	"agent/userdata":   {"agent", "agent/nodefile", "configs", "configs/report"},
 
-	"configs":       {"configs/..."},
-	"configs/ini":   {},
-	"configs/kolla": {},
+	"configs":        {"configs/..."},
+	"configs/ini":    {},
+	"configs/kolla":  {},
+	"configs/report": {},
 
 	"containers":                {},
 	"containers/...":            {"containers", "containers/login"}, // an engine does not know the other
@@ -60,6 +61,8 @@ var guarded = map[string][]string{
 	"github.com/docker/cli/...":            {"containers/login"},
 	"github.com/containerd/containerd/...": {"containers/containerd"},
 	"gopkg.in/yaml.v3":                     {"agent/nodefile", "agent/userdata", "cmd/kollet/view/...", "cmd/kollet/reference"}, // no longer developed
+	"github.com/hashicorp/go-multierror":   {"configs/report"},
+	"github.com/agnivade/levenshtein":      {"configs/report"},
 	"github.com/diskfs/...":                {"agent/seed"},
 	"github.com/spf13/...":                 {"cmd/kollet/..."},
 	"testing":                              {"test/...", "containers/conformance"},
