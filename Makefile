@@ -83,7 +83,7 @@ deps: ## install missing Debian packages, and Go if there is none
 	@test/make/deps.sh
 	@test/make/toolchain.sh $(GOROOT_OWN)
 
-vet: ## gofmt, go vet, staticcheck, shellcheck, ansible-lint
+vet: ## gofmt, go vet, staticcheck, shellcheck, package hosts, ansible-lint
 	@echo "gofmt -s"
 	@! gofmt -l -s agent cmd configs containers test | grep .
 	go vet ./...
@@ -92,6 +92,8 @@ vet: ## gofmt, go vet, staticcheck, shellcheck, ansible-lint
 	go run $(STATICCHECK) ./...
 	@echo shellcheck
 	@test/make/scripts.sh
+	@echo "package hosts"
+	@test/make/hosts.sh
 	@playbooks/tests/check.sh
 
 lint: vet ## the linters of .golangci.yml too; some minutes when run for the first time

@@ -1,27 +1,51 @@
-# Which Debian the images and the node image are made of, and where this machine
-# gets it from. Both builds source this.
+# Which Debian the images and the node image are made of, and where it is
+# fetched from. Both builds source this.
 # shellcheck shell=sh
 
 suite=bookworm
 
-# sources: prints where this machine gets Debian from, as lines for sources.list.
+# sources prints the lines of sources.list for the mirror that DEBIAN_MIRROR
+# names, or else for the mirror that apt on this machine uses for Debian. It
+# fails if there is neither.
 sources() {
-	# shellcheck disable=SC2016 # apt-get's own words
-	found=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
+	if [ -n "${DEBIAN_MIRROR:-}" ]; then
+		mirror=${DEBIAN_MIRROR%/}
+		security=${DEBIAN_SECURITY_MIRROR:-$mirror-security}
+		echo "deb $mirror $suite main"
+		echo "deb $mirror $suite-updates main"
+		echo "deb ${security%/} $suite-security main"
+		return
+	fi
+	found=$(apt_sources)
+	# Without package lists apt does not know which of its sources is Debian.
+	if [ -z "$found" ] && apt-get -qq update >&2; then
+		found=$(apt_sources)
+	fi
+	case $found in
+	*" $suite main"*) echo "$found" ;;
+	*)
+		echo "apt on this machine has no source for Debian $suite: set DEBIAN_MIRROR to the URL of a mirror" >&2
+		return 1
+		;;
+	esac
+}
+
+# apt_sources prints the same lines for what apt is configured to use.
+apt_sources() {
+	# shellcheck disable=SC2016 # apt-get expands these
+	apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
 		'Created-By: Packages' 'Origin: Debian' 'Component: main' 2>/dev/null |
 		awk -v suite="$suite" '
 			$2 == suite || $2 == suite "-updates" || $2 == suite "-security" {
 				print "deb " $1, $2, $3
-			}' | sort -u) || found=
-	case $found in
-	*" $suite main"*) echo "$found" ;;
-	*) debian_sources ;;
-	esac
+			}' | sort -u
 }
 
-# debian_sources: prints where everybody gets it from.
-debian_sources() {
-	echo "deb http://deb.debian.org/debian $suite main"
-	echo "deb http://deb.debian.org/debian $suite-updates main"
-	echo "deb http://deb.debian.org/debian-security $suite-security main"
+# check_sources fails if the lines in FILE hold a password, which would stay in
+# every image.
+check_sources() {
+	if grep -q '://[^ /]*@' "$1"; then
+		echo "the mirror's URL has a user name or password, which would stay in the image: set DEBIAN_MIRROR to one without" >&2
+		return 1
+	fi
 }

@@ -25,10 +25,10 @@ about five minutes and needs mmdebstrap and root, unless --base is given; a
 later one takes seconds: Debian is kept in build/ of the checkout, layers are
 kept by the engine.
 
-Debian itself comes from the mirror that this machine's apt uses for it, else
-from deb.debian.org; packages on top of it come from where the base image's apt
-gets them, which is deb.debian.org. A proxy set for apt or in http_proxy is used
-for both. No mirror and no proxy leaves a trace in an image.
+Debian comes from DEBIAN_MIRROR, or else from the mirror that apt on this machine
+uses; security updates come from DEBIAN_SECURITY_MIRROR (default:
+DEBIAN_MIRROR-security). The images' sources.list names the same mirror. A proxy
+set for apt or in http_proxy is used for the build and leaves no trace.
 USAGE
 }
 
@@ -48,23 +48,20 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 build=$here/../../build
 all="nova-libvirt nova-compute neutron-linuxbridge-agent neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd"
 
-# make_debian FILE: makes a root file system that holds nothing of this machine:
-# neither its mirror nor its name, its name servers or the time of day.
+# make_debian FILE SOURCES: makes a root file system that holds nothing of this
+# machine but its mirror: not its name, its name servers or the time of day.
 make_debian() {
 	command -v mmdebstrap >/dev/null || die "mmdebstrap is not installed: apt-get install mmdebstrap, or give --base"
-	work=$(mktemp -d)
-	debian_sources >"$work/sources.list"
 	# shellcheck disable=SC2016 # $1 is the new root, for the shell of each hook
-	if ! sources | SOURCE_DATE_EPOCH=$epoch mmdebstrap --quiet --variant=minbase --format=tar \
+	if ! SOURCE_DATE_EPOCH=$epoch mmdebstrap --quiet --variant=minbase --format=tar \
 		--dpkgopt="$here/base/rootfs/etc/dpkg/dpkg.cfg.d/trim" \
 		--customize-hook='rm -rf "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/*' \
-		--customize-hook="upload '$work/sources.list' /etc/apt/sources.list" \
+		--customize-hook="upload '$2' /etc/apt/sources.list" \
 		--customize-hook='rm -rf "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/etc/machine-id "$1"/var/cache/ldconfig/aux-cache "$1"/var/log/apt "$1"/var/log/*.log' \
-		"$suite" "$1.part" -; then
-		rm -rf "$work" "$1.part"
-		die "no Debian could be made: is the mirror above reachable?"
+		"$suite" "$1.part" - <"$2"; then
+		rm -f "$1.part"
+		die "mmdebstrap failed: check that the mirror above can be reached"
 	fi
-	rm -rf "$work"
 	mv "$1.part" "$1"
 }
 
@@ -73,9 +70,11 @@ make_debian() {
 import_debian() {
 	tar=$build/base-$suite-$(dpkg --print-architecture).tar
 	mkdir -p "$build"
-	if [ -n "$refresh" ] || [ ! -e "$tar" ]; then
+	sources >"$tar.sources.new" && check_sources "$tar.sources.new" || exit 1
+	if [ -n "$refresh" ] || [ ! -e "$tar" ] || ! cmp -s "$tar.sources.new" "$tar.sources"; then
 		say "making Debian $suite (about 30 seconds)"
-		make_debian "$tar"
+		make_debian "$tar" "$tar.sources.new"
+		mv "$tar.sources.new" "$tar.sources"
 	fi
 	sum=$(sha256sum "$tar" | cut -d' ' -f1)
 	have=$(docker image inspect --format '{{index .Config.Labels "kollet.debian.sha256"}}' "$1" 2>/dev/null) || have=

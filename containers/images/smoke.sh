@@ -59,7 +59,7 @@ everywhere() {
 		ls -d /var/lib/apt/lists/* /var/cache/apt/*.bin /etc/machine-id /var/lib/dbus/machine-id \
 			/etc/apt/sources.list.d/* 2>/dev/null
 		grep -rhs Proxy /etc/apt
-		grep -vs "http://deb.debian.org/" /etc/apt/sources.list' | xargs)"
+		grep -vsE "^deb https?://[^ @]+ bookworm(-updates|-security)? main$" /etc/apt/sources.list' | xargs)"
 	# Those that Debian's essential packages, sudo, D-Bus, OpenSSH and NFS have.
 	expect "$1" "unknown setuid or setgid programs" "" "$(in_image "$1" root \
 		find / -xdev -type f -perm /6000 | grep -vE \

@@ -26,8 +26,9 @@ Needs root, and the packages mmdebstrap, fdisk, mtools and qemu-utils; nothing i
 mounted. What does not change is kept in DIRECTORY: a second run takes a few
 seconds, or none if there is nothing to do.
 
-Debian comes from the mirror that this machine's apt uses for it, else from
-deb.debian.org, which is also what the node will use.
+Debian comes from DEBIAN_MIRROR, or else from the mirror that apt on this machine
+uses; security updates come from DEBIAN_SECURITY_MIRROR (default:
+DEBIAN_MIRROR-security). The node's apt uses the same mirror.
 USAGE
 }
 
@@ -102,19 +103,20 @@ $kernel
 # ca-certificates curl   kollet and images over HTTPS; signals to Heat
 # grub-*                 whole disks; Ironic installs it where it deploys a root file system
 
-# debian FILE: makes the root file system as a tar archive. It holds nothing of
-# this machine: neither its mirror nor its name servers.
+# debian FILE SOURCES: makes the root file system as a tar archive. It holds
+# nothing of this machine but its mirror.
 debian() {
 	# shellcheck disable=SC2016,SC2086 # $1 is the new root, for the shell of each hook
-	if ! sources | mmdebstrap --quiet --variant=minbase --format=tar \
+	if ! mmdebstrap --quiet --variant=minbase --format=tar \
 		--dpkgopt="$here/rootfs/etc/dpkg/dpkg.cfg.d/trim" \
 		--include="$(echo $packages | tr ' ' ,)" \
-		--customize-hook='rm -rf "$1"/etc/apt/sources.list.d/* "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap' \
+		--customize-hook='rm -rf "$1"/etc/apt/sources.list "$1"/etc/apt/sources.list.d/* "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap' \
+		--customize-hook="upload '$2' /etc/apt/sources.list" \
 		--customize-hook="tar -C '$here/rootfs' --owner=0 --group=0 --mode=u+rwX,go+rX,go-w -cf - . | tar -C \"\$1\" -xf -" \
 		--customize-hook="chroot \"\$1\" sh -eu <'$here/configure'" \
-		"$suite" "$1.part" -; then
+		"$suite" "$1.part" - <"$2"; then
 		rm -f "$1.part"
-		die "no Debian could be made: is the mirror above reachable?"
+		die "mmdebstrap failed: check that the mirror above can be reached"
 	fi
 	mv "$1.part" "$1"
 }
@@ -198,14 +200,16 @@ out=$(CDPATH='' cd -- "$out" && pwd)
 exec 9>"$out/lock" # two builds would write the same files
 flock 9
 
+sources >"$out/sources.list" && check_sources "$out/sources.list" || exit 1
 made=$({
 	echo "$kernel"
+	cat "$out/sources.list"
 	cd "$here" && find ../debian.sh build.sh configure rootfs -type f | LC_ALL=C sort | xargs sha256sum
 } | sha256sum | cut -d ' ' -f 1)
 if [ -n "$refresh" ] || [ ! -e "$out/debian.tar" ] || [ "$(cat "$out/debian.stamp" 2>/dev/null)" != "$made" ]; then
 	say "making Debian $suite with $kernel (one to two minutes)"
 	rm -f "$out/stamp"
-	debian "$out/debian.tar"
+	debian "$out/debian.tar" "$out/sources.list"
 	echo "$made" >"$out/debian.stamp"
 fi
 inputs="$made $size $(sha256sum <"$kollet" | cut -d ' ' -f 1)"

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Installs Go where it is missing or older than go.mod asks for, from the Go
-# module proxy, which has the toolchain as a module. Only curl and unzip are
-# needed.
+# Installs Go where it is missing or older than go.mod asks for. The toolchain is a
+# module, so it comes from the Go module proxy: the one in GOPROXY, or else the one
+# that an older Go names. Where there is no Go at all, that of Debian is installed
+# and asked.
 #
 #	toolchain.sh DIR	DIR becomes GOROOT
 #
-# The checksums are of the zip files whose module hashes the Go checksum
-# database has: sum.golang.org/lookup/golang.org/toolchain@v0.0.1-goVERSION.linux-ARCH
+# The checksums are of the zip files whose module hashes Go's checksum database
+# lists for golang.org/toolchain@v0.0.1-goVERSION.linux-ARCH.
 set -eu
 [ $# = 1 ] || { echo "usage: $0 DIR" >&2; exit 2; }
 root=$1
@@ -25,18 +26,31 @@ case $(uname -m) in
 x86_64) arch=amd64 sum=30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7 ;;
 aarch64) arch=arm64 sum=02b36b6787b3ac767668f630e2998df45a3b1f9ffee08d1bf3ef6487cd658d99 ;;
 *)
-	echo "toolchain: no Go $version is known for $(uname -m); install one from https://go.dev/dl" >&2
+	echo "toolchain: no Go $version is known for $(uname -m): install Go yourself" >&2
 	exit 1
 	;;
 esac
 
-# The first entry of GOPROXY that is a proxy.
-proxy=https://proxy.golang.org
+proxies=${GOPROXY:-}
+if [ -z "$proxies" ]; then
+	if ! command -v go >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		echo "toolchain: GOPROXY is not set: installing Debian's Go, which names the default proxy"
+		DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends golang-go || true
+	fi
+	# Outside of the module, whose go.mod an old Go may refuse.
+	proxies=$(cd / && go env GOPROXY 2>/dev/null) || proxies=
+fi
+# The first entry that is a proxy.
+proxy=
 IFS='|,'
-for entry in ${GOPROXY:-}; do
+for entry in $proxies; do
 	case $entry in http://* | https://*) proxy=${entry%/} && break ;; esac
 done
 unset IFS
+if [ -z "$proxy" ]; then
+	echo "toolchain: Go $version or newer is needed, and GOPROXY names no proxy to fetch it from: set GOPROXY to the URL of a Go module proxy, or install Go" >&2
+	exit 1
+fi
 
 module=golang.org/toolchain
 name=v0.0.1-go$version.linux-$arch
@@ -48,7 +62,7 @@ trap 'exit 1' INT TERM HUP
 echo "toolchain: getting Go $version from $proxy"
 curl -fsSL --retry 3 -o "$work/go.zip" "$proxy/$module/@v/$name.zip"
 if ! echo "$sum  $work/go.zip" | sha256sum --check --quiet; then
-	echo "toolchain: $proxy gave another file than Go's checksum database knows; nothing was installed" >&2
+	echo "toolchain: the file from $proxy does not have the checksum of Go $version; nothing was installed" >&2
 	exit 1
 fi
 unzip -q "$work/go.zip" -d "$work"
