@@ -66,7 +66,7 @@ func TestNoRetiredWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if count < 200 {
+	if len(later) == 0 && count < 200 {
 		t.Errorf("checked only %d files; is %s the top of the tree?", count, top)
 	}
 }
