@@ -28,12 +28,12 @@ type Provisioning struct {
 // what its node file says if it has one already. How it ended is left in
 // firstboot.FinishedPath.
 func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (Result, error) {
-	unlock, err := a.lock()
+	unlock, err := a.Lock()
 	if err != nil {
 		return Result{}, err
 	}
 	defer unlock()
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return Result{}, err
 	}
@@ -50,7 +50,7 @@ func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (Result, bool,
 	if begun, err := firstboot.Interrupted(a.Root); begun == nil || err != nil {
 		return Result{}, false, err
 	}
-	unlock, err := a.lock()
+	unlock, err := a.Lock()
 	if err != nil {
 		return Result{}, false, err
 	}
@@ -59,8 +59,8 @@ func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (Result, bool,
 	if begun == nil || err != nil {
 		return Result{}, false, err
 	}
-	a.note("", "a bootstrap that began at %s was interrupted; going on with it", begun.Time.Format(time.RFC3339))
-	info, err := a.awaitEngine(ctx, begun.Wait)
+	a.Note("", "a bootstrap that began at %s was interrupted; going on with it", begun.Time.Format(time.RFC3339))
+	info, err := a.AwaitEngine(ctx, begun.Wait)
 	if err != nil {
 		return Result{}, true, err // the mark stays: the next boot tries again
 	}
@@ -102,9 +102,9 @@ func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.B
 	}
 	a.installUnit(ctx, p.Unit, t.engine)
 	var r Result
-	info, err := a.awaitEngine(ctx, p.Wait)
+	info, err := a.AwaitEngine(ctx, p.Wait)
 	if err == nil {
-		r, err = a.waiting(p.Wait).changeLocked(ctx, t, aim)
+		r, err = (&Agent{a.Patient(p.Wait)}).changeLocked(ctx, t, aim)
 	}
 	if err != nil && ctx.Err() != nil {
 		// The mark stays: it was told to stop, as by a shutdown, and did not fail.
@@ -123,7 +123,7 @@ func remedied(err error) error {
 // finish leaves the record of how a bootstrap ended, and returns its error.
 func (a *Agent) finish(begun firstboot.Begun, info containers.Info, r Result, failed error) error {
 	f := firstboot.Finished{Begun: begun.Time, Time: a.Now().UTC(), OK: failed == nil, Outcome: cmp.Or(string(r.Outcome), firstboot.Failed), Kollet: a.Version}
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err == nil {
 		f.Generation, f.Engine, f.Images = current.Number, current.Engine, imagesOf(current)
 	}
@@ -157,16 +157,16 @@ func (a *Agent) installUnit(ctx context.Context, unit *firstboot.Unit, engine st
 		return
 	}
 	if !firstboot.Booted(a.Root) {
-		a.note("", "no systemd runs here: nothing will run `kollet recover` at boot; docs/recovery.md tells what should")
+		a.Note("", "no systemd runs here: nothing will run `kollet recover` at boot; docs/recovery.md tells what should")
 		return
 	}
 	u := *unit
-	u.Engine, u.State = engine, a.state()
+	u.Engine, u.State = engine, a.State()
 	changed, err := u.Install(ctx, a.Root)
 	switch {
 	case err != nil:
-		a.note("", "%v; until that is mended, run `kollet recover` after a power loss", err)
+		a.Note("", "%v; until that is mended, run `kollet recover` after a power loss", err)
 	case changed:
-		a.note("", "installed %s, which runs `kollet recover` at each boot", firstboot.UnitName)
+		a.Note("", "installed %s, which runs `kollet recover` at each boot", firstboot.UnitName)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -52,7 +53,7 @@ func (e *shelf) RemoveImage(_ context.Context, id string) error {
 // made is the container of a service's generation.
 func made(service string, number int) containers.Container {
 	id := fmt.Sprintf("%s%d", service, number)
-	return containers.Container{ID: id, Spec: containers.Spec{Name: id, Labels: map[string]string{LabelNode: "n", LabelService: service, LabelGeneration: strconv.Itoa(number)}}}
+	return containers.Container{ID: id, Spec: containers.Spec{Name: id, Labels: map[string]string{node.LabelNode: "n", node.LabelService: service, node.LabelGeneration: strconv.Itoa(number)}}}
 }
 
 // record makes generations 1 to n: service a of each has an image of its own,
@@ -65,7 +66,7 @@ func record(t *testing.T, a *Agent, n int) generation.Generation {
 			{Name: "a", Origin: number, Image: generation.Image{ID: fmt.Sprintf("img%d", number)}},
 			{Name: "b", Origin: min(number, 2), Image: generation.Image{ID: fmt.Sprintf("imgB%d", min(number, 2))}},
 		}}
-		if err := a.store().Write(last, nil, func(string) error { return nil }); err != nil {
+		if err := a.Store().Write(last, nil, func(string) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +76,7 @@ func record(t *testing.T, a *Agent, n int) generation.Generation {
 func TestCollectGenerations(t *testing.T) {
 	for name, c := range map[string]struct {
 		node   string
-		pins   pins
+		pins   node.Pins
 		inUse  string
 		gone   []int
 		images []string
@@ -86,29 +87,29 @@ func TestCollectGenerations(t *testing.T) {
 		"keep many":       {"keep: 9\n", nil, "", nil, nil},
 		"unreadable":      {"keep: [\n", nil, "", nil, nil},
 		"no number":       {"keep: 0\n", nil, "", nil, nil},
-		"a guest's":       {"keep: 1\n", pins{"3": true}, "", []int{1, 4}, []string{"img1", "img4", "imgB1"}},
+		"a guest's":       {"keep: 1\n", node.Pins{"3": true}, "", []int{1, 4}, []string{"img1", "img4", "imgB1"}},
 		"image elsewhere": {"keep: 1\n", nil, "img3", []int{1, 3, 4}, []string{"img1", "img4", "imgB1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine := &shelf{inUse: c.inUse}
-			a := &Agent{Root: t.TempDir(), Engine: engine}
-			if err := os.MkdirAll(filepath.Dir(a.nodeFile()), 0o700); err != nil {
+			a := &Agent{&node.Node{Root: t.TempDir(), Engine: engine}}
+			if err := os.MkdirAll(filepath.Dir(a.NodeFilePath()), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(a.nodeFile(), []byte(c.node), 0o600); err != nil {
+			if err := os.WriteFile(a.NodeFilePath(), []byte(c.node), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			current := record(t, a, 6)
 			// A later one that was rolled back, and is kept for its guests, is no
 			// business of this.
-			if err := a.store().Write(generation.Generation{Number: 9}, nil, func(string) error { return nil }); err != nil {
+			if err := a.Store().Write(generation.Generation{Number: 9}, nil, func(string) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 			var gone Garbage
 			if err := a.collectGenerations(t.Context(), current, c.pins, &gone); err != nil {
 				t.Fatal(err)
 			}
-			left, err := a.store().List()
+			left, err := a.Store().List()
 			if err != nil || !slices.Contains(left, 9) || !slices.Contains(left, 6) || len(left) != 7-len(c.gone) {
 				t.Errorf("left are %v, %v", left, err)
 			}
@@ -131,33 +132,33 @@ func TestCollectAroundDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine := &shelf{all: []containers.Container{made("a", 6), made("b", 2), made("a", 5)}}
-			a := &Agent{Root: t.TempDir(), Engine: engine}
+			a := &Agent{&node.Node{Root: t.TempDir(), Engine: engine}}
 			var notes []string
-			a.Report = func(e Event) { notes = append(notes, e.Text) }
-			if err := os.MkdirAll(filepath.Dir(a.nodeFile()), 0o700); err != nil {
+			a.Report = func(e node.Event) { notes = append(notes, e.Text) }
+			if err := os.MkdirAll(filepath.Dir(a.NodeFilePath()), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(a.nodeFile(), []byte("keep: 1\n"), 0o600); err != nil {
+			if err := os.WriteFile(a.NodeFilePath(), []byte("keep: 1\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			current := record(t, a, 6)
 			// As 5 and 6 stay, nothing is lost with this one.
 			again := current
 			again.Number = 4
-			if err := errors.Join(a.store().Remove(4), a.store().Write(again, nil, func(string) error { return nil })); err != nil {
+			if err := errors.Join(a.Store().Remove(4), a.Store().Write(again, nil, func(string) error { return nil })); err != nil {
 				t.Fatal(err)
 			}
-			if err := damage(filepath.Join(a.store().Path(3), "manifest.json")); err != nil {
+			if err := damage(filepath.Join(a.Store().Path(3), "manifest.json")); err != nil {
 				t.Fatal(err)
 			}
 			gone, err := a.collect(t.Context(), current)
 			if err != nil || !slices.Equal(gone.Generations, []int{4}) || len(gone.Images) > 0 || !slices.Equal(gone.Containers, []string{"a5"}) {
 				t.Errorf("gone are %+v, %v", gone, err)
 			}
-			if len(notes) != 1 || !strings.Contains(notes[0], "generation 3 stays") || !strings.Contains(notes[0], a.store().Path(3)) {
+			if len(notes) != 1 || !strings.Contains(notes[0], "generation 3 stays") || !strings.Contains(notes[0], a.Store().Path(3)) {
 				t.Errorf("said %q", notes)
 			}
-			if err := a.store().Remove(3); err != nil {
+			if err := a.Store().Remove(3); err != nil {
 				t.Fatal(err)
 			}
 			if gone, err = a.collect(t.Context(), current); err != nil || !slices.Equal(gone.Generations, []int{1}) || !slices.Contains(gone.Images, "img1") {
@@ -169,7 +170,7 @@ func TestCollectAroundDamage(t *testing.T) {
 
 func TestCollectContainers(t *testing.T) {
 	engine := &shelf{all: []containers.Container{made("a", 6), made("b", 2), made("a", 5), made("b", 1), made("c", 5)}}
-	a := &Agent{Root: t.TempDir(), Engine: engine}
+	a := &Agent{&node.Node{Root: t.TempDir(), Engine: engine}}
 	got, err := a.collect(t.Context(), record(t, a, 6))
 	if err != nil || !slices.Equal(got.Containers, []string{"a5", "b1", "c5"}) || len(got.Pinned) > 0 {
 		t.Errorf("got %+v, %v", got, err)
@@ -177,15 +178,15 @@ func TestCollectContainers(t *testing.T) {
 	if did := strings.Join(engine.did, ", "); did != "stop a5, remove a5, stop b1, remove b1, stop c5, remove c5" {
 		t.Errorf("did %s", did)
 	}
-	if engine.listed[LabelNode] != a.state() {
+	if engine.listed[node.LabelNode] != a.State() {
 		t.Errorf("asked for the containers of %q", engine.listed)
 	}
 }
 
 func TestRetire(t *testing.T) {
 	engine := &shelf{}
-	a := &Agent{Engine: engine}
-	guests := pins{pinKey("a", 5): true, "5": true}
+	a := &Agent{&node.Node{Engine: engine}}
+	guests := node.Pins{"a 5": true, "5": true}
 	for _, c := range []containers.Container{made("a", 5), made("b", 5), made("a", 51)} {
 		if err := a.retire(t.Context(), c, guests); err != nil {
 			t.Fatal(err)
@@ -194,7 +195,7 @@ func TestRetire(t *testing.T) {
 	if did := strings.Join(engine.did, ", "); did != "stop a5, settle a5 a-g5 no, stop b5, remove b5, stop a51, remove a51" {
 		t.Errorf("did %s", did)
 	}
-	if !guests.generation(5) || guests.generation(6) || guests.generation(51) {
+	if !guests.Generation(5) || guests.Generation(6) || guests.Generation(51) {
 		t.Error("generations are pinned wrongly")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
@@ -90,8 +91,8 @@ func planned() generation.Service {
 }
 
 func TestCompare(t *testing.T) {
-	a := &Agent{Root: t.TempDir()}
-	public := a.store().Public(5, "nova")
+	a := &Agent{&node.Node{Root: t.TempDir()}}
+	public := a.Store().Public(5, "nova")
 	if err := os.MkdirAll(public, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/process"
 	"github.com/kollet/kollet/containers"
 )
@@ -23,13 +24,13 @@ func (t *transaction) running(ctx context.Context, g group) (map[string][]string
 	old := map[string][]string{}
 	for _, m := range g {
 		// Not all containers of the node, for each of its services anew.
-		all, err := t.Engine.List(ctx, map[string]string{LabelNode: t.state(), LabelService: m.name})
+		all, err := t.Engine.List(ctx, map[string]string{node.LabelNode: t.State(), node.LabelService: m.name})
 		if err != nil {
 			return nil, err
 		}
 		old[m.name] = []string{}
 		for _, c := range all {
-			if c.Spec.Labels[LabelGeneration] != fmt.Sprint(t.to.Number) && c.State == containers.StateRunning {
+			if c.Spec.Labels[node.LabelGeneration] != fmt.Sprint(t.to.Number) && c.State == containers.StateRunning {
 				old[m.name] = append(old[m.name], c.ID)
 			}
 		}
@@ -128,7 +129,7 @@ func (t *transaction) openAll(ctx context.Context, leaving []outgoing, coming []
 		if err := t.waitForAfter(ctx, group{{name: name, new: in.service}}); err != nil {
 			return err
 		}
-		if err := gate.Open(t.store().Gate(t.to.Number, name)); err != nil {
+		if err := gate.Open(t.Store().Gate(t.to.Number, name)); err != nil {
 			return fmt.Errorf("open the gate of %s: %w", name, err)
 		}
 		in.opened = time.Now()
@@ -174,7 +175,7 @@ func (t *transaction) outgoingOne(ctx context.Context, m member, id string) (out
 	if err != nil {
 		return outgoing{}, err
 	}
-	cgroup, err := guest.ContainerOf(proc, c.PID)
+	cgroup, err := guest.ContainerOf(node.Proc, c.PID)
 	if err != nil {
 		p.Close()
 		return outgoing{}, err
@@ -226,7 +227,7 @@ func (t *transaction) stopFast(ctx context.Context, out outgoing) error {
 			return t.killLeft(out)
 		}
 		if !killed && time.Now().After(deadline) {
-			t.note(out.service.Name, "did not stop within %v and is killed", out.service.StopGrace)
+			t.Note(out.service.Name, "did not stop within %v and is killed", out.service.StopGrace)
 			if err := out.process.Signal(unix.SIGKILL); err != nil {
 				return err
 			}
@@ -284,7 +285,7 @@ func (t *transaction) cutBack(ctx context.Context, g group) error {
 		if m.new.Name == "" {
 			continue
 		}
-		c, err := t.container(ctx, m.name, t.to.Number)
+		c, err := t.Container(ctx, m.name, t.to.Number)
 		if errors.Is(err, containers.ErrNotFound) {
 			continue
 		}
@@ -318,7 +319,7 @@ func (a *Agent) stopSafely(ctx context.Context, c containers.Container, s genera
 func (t *transaction) startAgain(ctx context.Context, id string, m member) error {
 	err := t.Engine.Start(ctx, id)
 	if errors.Is(err, containers.ErrNotFound) {
-		t.note(m.name, "the container that ran before was removed by hand; `kollet upgrade` makes a new one")
+		t.Note(m.name, "the container that ran before was removed by hand; `kollet upgrade` makes a new one")
 		return nil
 	}
 	if err != nil {
@@ -329,7 +330,7 @@ func (t *transaction) startAgain(ctx context.Context, id string, m member) error
 		return err
 	}
 	// A cut over that was killed in its middle has left its shim aside.
-	if cgroup, err := guest.ContainerOf(proc, c.PID); err == nil {
+	if cgroup, err := guest.ContainerOf(node.Proc, c.PID); err == nil {
 		_ = process.Back(cgroup.Runtime)
 	}
 	restart := containers.RestartAlways

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -40,7 +41,7 @@ const (
 // Doctor looks for what makes upgrades fail before one is tried.
 func (a *Agent) Doctor(ctx context.Context) []Check {
 	engine, info := a.checkEngine(ctx)
-	checks := []Check{engine, checkCgroups(), checkCapabilities(), a.checkDisk(a.state())}
+	checks := []Check{engine, checkCgroups(), checkCapabilities(), a.checkDisk(a.State())}
 	if engine.Level != Bad {
 		checks = append(checks, checkLiveRestore(info), a.checkDisk(info.Root), a.checkHostLibvirt(ctx))
 	}
@@ -50,7 +51,7 @@ func (a *Agent) Doctor(ctx context.Context) []Check {
 // precheck runs the checks that an upgrade must not begin without.
 func (t *transaction) precheck(ctx context.Context) error {
 	engine, info := t.checkEngine(ctx)
-	checks := []Check{engine, t.checkDisk(t.state())}
+	checks := []Check{engine, t.checkDisk(t.State())}
 	if engine.Level != Bad {
 		checks = append(checks, t.checkDisk(info.Root), t.checkHostLibvirt(ctx))
 	}
@@ -241,12 +242,12 @@ func listener(ctx context.Context, socket string) (int, error) {
 // isOurs reports whether a process is in one of this node's containers: in those
 // of Kolla's images, the first process is dumb-init, and libvirtd its child.
 func (a *Agent) isOurs(ctx context.Context, pid int) (bool, error) {
-	all, err := a.Engine.List(ctx, a.labels("", 0))
+	all, err := a.Engine.List(ctx, a.Labels("", 0))
 	for _, c := range all {
 		if c.State != containers.StateRunning {
 			continue
 		}
-		cgroup, err := guest.ContainerOf(proc, c.PID)
+		cgroup, err := guest.ContainerOf(node.Proc, c.PID)
 		if err != nil {
 			continue // it ended meanwhile
 		}
@@ -333,12 +334,12 @@ func (a *Agent) checkJournal() Check {
 
 func (a *Agent) checkNodeFile() Check {
 	_, err := a.read(Options{}, "check")
-	var bad BadInput
+	var bad node.BadInput
 	if errors.As(err, &bad) {
 		return Check{"node file", Bad, err.Error(), "mend it; `kollet plan` reads it again"}
 	}
 	if err != nil {
 		return Check{"node file", Bad, err.Error(), "make it readable"}
 	}
-	return Check{Name: "node file", Level: Fine, Text: a.nodeFile()}
+	return Check{Name: "node file", Level: Fine, Text: a.NodeFilePath()}
 }

@@ -13,6 +13,7 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -35,32 +36,30 @@ type Verification struct {
 // image and spec, every file that is mounted into it and every copy that it
 // made of one.
 func (a *Agent) Verify(ctx context.Context) (Verification, error) {
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return Verification{}, err
 	}
 	if current.Number == 0 {
-		return Verification{}, errNothingRuns
+		return Verification{}, node.ErrNoGeneration
 	}
 	drift, err := a.drift(ctx, current)
 	return Verification{Generation: current.Number, Services: len(current.Services), Drift: drift}, err
 }
-
-var errNothingRuns = errors.New("this node has no generation yet; run `kollet bootstrap`")
 
 func (a *Agent) drift(ctx context.Context, g generation.Generation) ([]Drift, error) {
 	drift := []Drift{}
 	if g.Number == 0 {
 		return drift, nil
 	}
-	all, err := a.Engine.List(ctx, a.labels("", 0))
+	all, err := a.Engine.List(ctx, a.Labels("", 0))
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range g.Services {
 		d := drifter{agent: a, service: s}
 		at := slices.IndexFunc(all, func(c containers.Container) bool {
-			return c.Spec.Labels[LabelService] == s.Name && c.Spec.Labels[LabelGeneration] == strconv.Itoa(s.Origin)
+			return c.Spec.Labels[node.LabelService] == s.Name && c.Spec.Labels[node.LabelGeneration] == strconv.Itoa(s.Origin)
 		})
 		if at < 0 {
 			d.missing(ctx)
@@ -99,7 +98,7 @@ func (d *drifter) check(c containers.Container) {
 	if c.ImageID != s.Image.ID {
 		d.add("image", "", "container %s runs image %.19s, not %.19s", s.Name, c.ImageID, s.Image.ID)
 	}
-	want := d.agent.containerSpec(s, s.Origin)
+	want := d.agent.ContainerSpec(s, s.Origin)
 	want.Name, want.Restart = s.Name, s.Spec.Restart
 	want.Image = c.Spec.Image // one of the names of the image that was compared above
 	for _, change := range specChanges(want, c.Spec) {
@@ -117,13 +116,13 @@ func (d *drifter) check(c containers.Container) {
 // container mounts, if somebody started it once more, and would apply.
 func (d *drifter) mounted() {
 	s := d.service
-	dir := d.agent.store().Config(s.Origin, s.Name)
-	description, err := describe(s)
+	dir := d.agent.Store().Config(s.Origin, s.Name)
+	description, err := node.KollaConfig(s)
 	if err != nil {
 		d.add("mounted file", dir, "%v", err)
 		return
 	}
-	want := map[string]string{descriptionName: generation.Sum(description)}
+	want := map[string]string{node.ConfigName: generation.Sum(description)}
 	for _, f := range s.Files {
 		want[f.Name] = f.SHA256
 	}
@@ -156,7 +155,7 @@ func (d *drifter) mounted() {
 
 // copied checks a file inside the container, as the container sees it.
 func (d *drifter) copied(pid int, f generation.File) {
-	root := filepath.Join(proc, strconv.Itoa(pid), "root")
+	root := filepath.Join(node.Proc, strconv.Itoa(pid), "root")
 	path, err := securejoin.SecureJoin(root, f.Dest)
 	if err != nil {
 		d.add("copied file", f.Dest, "%s in %s: %v", f.Dest, d.service.Name, err)

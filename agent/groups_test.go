@@ -12,6 +12,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 )
 
@@ -127,7 +128,7 @@ func TestSignalNumber(t *testing.T) {
 }
 
 func TestNextNumber(t *testing.T) {
-	a := &Agent{Root: t.TempDir()}
+	a := &Agent{&node.Node{Root: t.TempDir()}}
 	number := func(want int) {
 		t.Helper()
 		if got, err := a.nextNumber(); err != nil || got != want {
@@ -135,14 +136,14 @@ func TestNextNumber(t *testing.T) {
 		}
 	}
 	number(1)
-	for _, path := range []string{a.store().Path(4), a.journals()} {
+	for _, path := range []string{a.Store().Path(4), a.Journals()} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	number(5)
 	// An upgrade that failed has used its number.
-	if err := os.WriteFile(filepath.Join(a.journals(), "000007.jsonl"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(a.Journals(), "000007.jsonl"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	number(8)

@@ -57,11 +57,11 @@ func (a *Agent) archivesOf(t *target) []string {
 	if !t.recalled {
 		return t.archives
 	}
-	node, _ := a.readNode(Options{})
-	if node == nil {
+	file, _ := a.readNode(Options{})
+	if file == nil {
 		return nil
 	}
-	return node.Images.Archives
+	return file.Images.Archives
 }
 
 // absent lists the services whose image is not on this machine.
@@ -78,18 +78,18 @@ func (t *target) absent() []string {
 // missed notes what was not found in archives, for the error of the pull.
 func (t *target) missed(a *Agent, text string) {
 	t.misses = append(t.misses, text)
-	a.note("", "%s", text)
+	a.Note("", "%s", text)
 }
 
 // archiveFiles finds what a pattern means, waiting for the first file that it
 // does.
 func (a *Agent) archiveFiles(ctx context.Context, pattern string, wait time.Duration) ([]string, error) {
 	var files []string
-	err := a.await(ctx, wait, "image archive "+pattern, func(context.Context) error {
+	err := a.Await(ctx, wait, "image archive "+pattern, func(context.Context) error {
 		var err error
-		files, err = filepath.Glob(a.path(pattern))
+		files, err = filepath.Glob(a.Path(pattern))
 		if err == nil && len(files) == 0 {
-			return fmt.Errorf("%s: %w; put the archive there, or mount the drive that has it", a.path(pattern), fs.ErrNotExist)
+			return fmt.Errorf("%s: %w; put the archive there, or mount the drive that has it", a.Path(pattern), fs.ErrNotExist)
 		}
 		return err
 	}, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })
@@ -140,12 +140,12 @@ func (a *Agent) loadFile(ctx context.Context, file string) error {
 	}
 	defer content.Close()
 	begun := a.Now()
-	a.note("", "loading images from %s, %s", file, units.BytesSize(float64(content.Size)))
-	counted := &quarters{Content: content, told: func(percent int64) { a.note("", "loading images from %s: %d%%", file, percent) }}
+	a.Note("", "loading images from %s, %s", file, units.BytesSize(float64(content.Size)))
+	counted := &quarters{Content: content, told: func(percent int64) { a.Note("", "loading images from %s: %d%%", file, percent) }}
 	if err := a.Engine.Load(ctx, counted); err != nil {
 		return errors.Join(content.Err(), err)
 	}
-	a.note("", "loaded images from %s in %v", file, a.Now().Sub(begun).Round(time.Millisecond))
+	a.Note("", "loaded images from %s in %v", file, a.Now().Sub(begun).Round(time.Millisecond))
 	return nil
 }
 

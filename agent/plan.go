@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -69,7 +70,7 @@ func (a *Agent) Plan(ctx context.Context, opts Options) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return Plan{}, err
 	}
@@ -120,7 +121,7 @@ func sameEngine(t *target, current generation.Generation) error {
 	if current.Number == 0 || current.Engine == t.engine {
 		return nil
 	}
-	return BadInput{fmt.Errorf("engine: this node runs on %s, the node file says %s; set engine: %s: moving a node to another engine is not supported", current.Engine, t.engine, current.Engine)}
+	return node.BadInput{Err: fmt.Errorf("engine: this node runs on %s, the node file says %s; set engine: %s: moving a node to another engine is not supported", current.Engine, t.engine, current.Engine)}
 }
 
 // compare tells how one service differs from the generation that runs. Its
@@ -184,7 +185,7 @@ func (a *Agent) compareFiles(s generation.Service, files []generation.Rendered, 
 		}
 		text := ""
 		if exists {
-			data, err := os.ReadFile(filepath.Join(a.store().Public(number, s.Name), before.Name))
+			data, err := os.ReadFile(filepath.Join(a.Store().Public(number, s.Name), before.Name))
 			if err != nil {
 				return nil, fmt.Errorf("compare %s of %s: %w", f.Dest, s.Name, err)
 			}

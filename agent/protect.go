@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/process"
 	"github.com/kollet/kollet/containers"
 )
@@ -18,7 +18,7 @@ import (
 // protect makes sure that no guest dies when the group's containers end, or
 // fails: then nothing has been stopped yet.
 func (t *transaction) protect(ctx context.Context, g group) error {
-	guests, err := t.Agent.guests()
+	guests, err := t.Node.Guests()
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (t *transaction) protect(ctx context.Context, g group) error {
 			continue
 		}
 		if !m.protects() {
-			t.note(m.name, "guests are not protected: guests.protect is false")
+			t.Note(m.name, "guests are not protected: guests.protect is false")
 			continue
 		}
 		running, err := t.running(ctx, group{m})
@@ -51,14 +51,14 @@ func (t *transaction) protect(ctx context.Context, g group) error {
 // protectInside moves guests out of a running container. One that just ended by
 // itself has none left to move.
 func (a *Agent) protectInside(ctx context.Context, c containers.Container) error {
-	cgroup, err := guest.ContainerOf(proc, c.PID)
+	cgroup, err := guest.ContainerOf(node.Proc, c.PID)
 	if errors.Is(err, process.ErrEnded) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	guests, err := a.guests()
+	guests, err := a.Node.Guests()
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (t *transaction) findGuests(ctx context.Context, g group) error {
 	if len(t.guests) == 0 {
 		return nil
 	}
-	now, err := t.Agent.guests()
+	now, err := t.Node.Guests()
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (t *transaction) findGuests(ctx context.Context, g group) error {
 func (t *transaction) libvirtKnows(ctx context.Context, s generation.Service) error {
 	ctx, cancel := context.WithTimeout(ctx, libvirtTime)
 	defer cancel()
-	c, err := t.container(ctx, s.Name, s.Origin)
+	c, err := t.Container(ctx, s.Name, s.Origin)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (a *Agent) protectContainer(ctx context.Context, c guest.Container, anyGues
 	if err != nil {
 		return err
 	}
-	guests, err := a.finder().Among(pids)
+	guests, err := a.GuestFinder().Among(pids)
 	if err != nil {
 		return err
 	}
@@ -176,28 +176,28 @@ type Guest struct {
 
 // Guests lists the node's guests.
 func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
-	found, err := a.guests()
+	found, err := a.Node.Guests()
 	if err != nil {
 		return nil, err
 	}
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return nil, err
 	}
 	guests := []Guest{}
 	for _, g := range found {
 		shown := Guest{Guest: g}
-		if made, err := a.store().Load(g.Generation); err == nil {
+		if made, err := a.Store().Load(g.Generation); err == nil {
 			if s, ok := made.Service(g.Service); ok {
 				shown.Image = s.Ref
 			}
 		}
-		if c, err := a.container(ctx, g.Service, g.Generation); err == nil {
+		if c, err := a.Container(ctx, g.Service, g.Generation); err == nil {
 			shown.Container = c.Spec.Name
 		}
 		// The libvirt that runs may be a later one than the guest's own.
 		if s, ok := current.Service(g.Service); ok {
-			if c, err := a.container(ctx, s.Name, s.Origin); err == nil {
+			if c, err := a.Container(ctx, s.Name, s.Origin); err == nil {
 				if shown.Exposed, err = exposed(c, g.PID); err != nil {
 					return nil, err
 				}
@@ -212,35 +212,9 @@ func exposed(c containers.Container, pid int) ([]string, error) {
 	if c.State != containers.StateRunning {
 		return nil, nil
 	}
-	cgroup, err := guest.ContainerOf(proc, c.PID)
+	cgroup, err := guest.ContainerOf(node.Proc, c.PID)
 	if err != nil {
 		return nil, err
 	}
 	return cgroup.Holds(pid)
-}
-
-// pins is what guests keep: the container that started each of them, whose root
-// file system they run from, and with it its image and its generation's
-// directory.
-type pins map[string]bool
-
-func (a *Agent) pins() (pins, error) {
-	guests, err := a.guests()
-	if err != nil {
-		return nil, err
-	}
-	p := pins{}
-	for _, g := range guests {
-		p[pinKey(g.Service, g.Generation)] = true
-		p[strconv.Itoa(g.Generation)] = true
-	}
-	return p, nil
-}
-
-func pinKey(service string, generation int) string { return fmt.Sprintf("%s %d", service, generation) }
-
-func (p pins) generation(number int) bool { return p[strconv.Itoa(number)] }
-
-func (p pins) container(c containers.Container) bool {
-	return p[c.Spec.Labels[LabelService]+" "+c.Spec.Labels[LabelGeneration]]
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -36,12 +37,12 @@ func (a *Agent) Pull(ctx context.Context, opts Options) (Pulled, error) {
 	if err != nil {
 		return Pulled{}, err
 	}
-	unlock, err := a.lock()
+	unlock, err := a.Lock()
 	if err != nil {
 		return Pulled{}, err
 	}
 	defer unlock()
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return Pulled{}, err
 	}
@@ -126,7 +127,7 @@ func (a *Agent) fetch(ctx context.Context, t *target) error {
 			image, err := a.Engine.Pull(gctx, ref, func(p containers.Progress) {
 				mu.Lock()
 				defer mu.Unlock()
-				a.report(Event{Kind: Pulling, Service: names[0], Done: p.Done, Total: p.Total, Text: p.Status})
+				a.Emit(node.Event{Kind: node.Pulling, Service: names[0], Done: p.Done, Total: p.Total, Text: p.Status})
 			})
 			if err != nil {
 				return fmt.Errorf("pull %s: %w%s", names[0], err, t.nowhere())
@@ -157,7 +158,7 @@ func (t *target) bindAll(names []string, ref string, image containers.Image) err
 // keepAhead notes which images garbage collection must leave to the next
 // upgrade: those that the running generation does not have itself.
 func (a *Agent) keepAhead(t *target, current generation.Generation) error {
-	ahead, err := a.store().Ahead()
+	ahead, err := a.Store().Ahead()
 	if err != nil {
 		return err
 	}
@@ -168,14 +169,14 @@ func (a *Agent) keepAhead(t *target, current generation.Generation) error {
 			next = append(next, s.Image.ID)
 		}
 	}
-	return a.store().SetAhead(ahead.Next(next))
+	return a.Store().SetAhead(ahead.Next(next))
 }
 
 // useAhead notes that a generation keeps what was pulled ahead of it.
 func (a *Agent) useAhead(g generation.Generation) error {
-	ahead, err := a.store().Ahead()
+	ahead, err := a.Store().Ahead()
 	if err != nil {
 		return err
 	}
-	return a.store().SetAhead(ahead.Used(g))
+	return a.Store().SetAhead(ahead.Used(g))
 }

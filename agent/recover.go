@@ -11,6 +11,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // Recovery tells what recover found and did.
@@ -25,13 +26,13 @@ type Recovery struct {
 // Recover brings an interrupted upgrade to one of its two ends. If there is one
 // it waits so long for the engine.
 func (a *Agent) Recover(ctx context.Context, wait time.Duration) (Recovery, error) {
-	unlock, err := a.lock()
+	unlock, err := a.Lock()
 	if err != nil {
 		return Recovery{}, err
 	}
 	defer unlock()
 	if a.unfinished() {
-		if _, err := a.awaitEngine(ctx, wait); err != nil {
+		if _, err := a.AwaitEngine(ctx, wait); err != nil {
 			return Recovery{}, err
 		}
 	}
@@ -50,7 +51,7 @@ func (a *Agent) recover(ctx context.Context) (Recovery, error) {
 	defer tx.journal.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
-	a.note("", "an upgrade from generation %d to %d was interrupted; recovering", r.From, r.To)
+	a.Note("", "an upgrade from generation %d to %d was interrupted; recovering", r.From, r.To)
 	if journal.HasCommitted(records) {
 		err = tx.finish(ctx)
 	} else {
@@ -60,7 +61,7 @@ func (a *Agent) recover(ctx context.Context) (Recovery, error) {
 		return r, fmt.Errorf("recover: %w", tx.target.redact(err))
 	}
 	r.Outcome = tx.outcome
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	r.Current = current.Number
 	return r, err
 }
@@ -68,31 +69,31 @@ func (a *Agent) recover(ctx context.Context) (Recovery, error) {
 // interrupted finds the transaction that has not ended; at most one has not,
 // since each begins by recovering the one before.
 func (a *Agent) interrupted() (Recovery, *transaction, []journal.Record, error) {
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return Recovery{}, nil, nil, err
 	}
 	r := Recovery{Current: current.Number}
-	numbers, err := journal.List(a.journals())
+	numbers, err := journal.List(a.Journals())
 	if err != nil || len(numbers) == 0 {
 		return r, nil, nil, err
 	}
 	last := numbers[len(numbers)-1]
-	records, err := journal.Read(a.journals(), last)
+	records, err := journal.Read(a.Journals(), last)
 	if err != nil {
-		return r, nil, nil, NeedsOperator{err}
+		return r, nil, nil, node.NeedsOperator{Err: err}
 	}
 	if journal.Ended(records) {
 		return r, nil, nil, nil
 	}
-	j, records, err := journal.Reopen(a.journals(), last, a.Now)
+	j, records, err := journal.Reopen(a.Journals(), last, a.Now)
 	if err != nil {
 		return r, nil, nil, err
 	}
 	from := current
 	if len(records) > 0 {
-		if from, err = a.store().Load(records[0].From); err != nil {
-			return r, nil, nil, NeedsOperator{errors.Join(err, j.Close())}
+		if from, err = a.Store().Load(records[0].From); err != nil {
+			return r, nil, nil, node.NeedsOperator{Err: errors.Join(err, j.Close())}
 		}
 	}
 	tx := a.transaction(j, from)
@@ -104,8 +105,8 @@ func (a *Agent) interrupted() (Recovery, *transaction, []journal.Record, error) 
 // finish tidies behind a commit.
 func (t *transaction) finish(ctx context.Context) error {
 	var err error
-	if t.to, err = t.store().Load(t.to.Number); err != nil {
-		return NeedsOperator{err}
+	if t.to, err = t.Store().Load(t.to.Number); err != nil {
+		return node.NeedsOperator{Err: err}
 	}
 	return t.end(journal.Committed, t.tidy(ctx))
 }
@@ -113,7 +114,7 @@ func (t *transaction) finish(ctx context.Context) error {
 // giveUp undoes what the journal says was begun.
 func (t *transaction) giveUp(ctx context.Context, records []journal.Record) error {
 	t.target = &target{secrets: t.secretsForRedaction()}
-	if to, err := t.store().Load(t.to.Number); err == nil {
+	if to, err := t.Store().Load(t.to.Number); err == nil {
 		t.to = to // absent if it was not rendered, or is discarded already
 	}
 	for _, r := range records {
@@ -128,11 +129,11 @@ func (t *transaction) giveUp(ctx context.Context, records []journal.Record) erro
 		outcome = journal.RolledBack
 	}
 	if err := t.back(ctx); err != nil {
-		return NeedsOperator{fmt.Errorf("%w; run `kollet recover` once the cause is mended", err)}
+		return node.NeedsOperator{Err: fmt.Errorf("%w; run `kollet recover` once the cause is mended", err)}
 	}
 	if t.touched() {
 		if err := t.healthyAgain(ctx); err != nil {
-			return NeedsOperator{errors.Join(fmt.Errorf("the node is back on generation %d, but it is not healthy: %w", t.from.Number, err), t.end(journal.Stuck, nil))}
+			return node.NeedsOperator{Err: errors.Join(fmt.Errorf("the node is back on generation %d, but it is not healthy: %w", t.from.Number, err), t.end(journal.Stuck, nil))}
 		}
 	}
 	return t.end(outcome, nil)

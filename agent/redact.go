@@ -23,11 +23,11 @@ const shortSecret = 4
 // secretsForRedaction reads what secrets it can, to keep them out of messages,
 // also from a node file that is wrong or lacks what the command line gives.
 func (a *Agent) secretsForRedaction() map[string]string {
-	node, _ := a.readNode(Options{})
-	if node == nil {
+	file, _ := a.readNode(Options{})
+	if file == nil {
 		return nil
 	}
-	return a.readSecrets(node, &report.Problems{})
+	return a.readSecrets(file, &report.Problems{})
 }
 
 // keepSecretsOut refuses a secret's value in anything but a rendered file: the
@@ -45,7 +45,7 @@ func (b *builder) keepSecretsOut(s generation.Service) {
 		fields := fieldsWith(data, quoted)
 		if len(value) >= shortSecret && len(fields) > 0 {
 			key := "services." + b.name
-			b.problems.Addf(b.node.Place(key), key, "the value of secret %s stands in its %s; secrets may be used in config files alone; "+
+			b.problems.Addf(b.file.Place(key), key, "the value of secret %s stands in its %s; secrets may be used in config files alone; "+
 				"if it stands there by chance, as a common word does, choose another password", name, strings.Join(fields, ", "))
 		}
 	}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -45,7 +45,7 @@ type ServiceStatus struct {
 
 // Status asks the engine and every probe, once.
 func (a *Agent) Status(ctx context.Context) (Status, error) {
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return Status{}, err
 	}
@@ -53,7 +53,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	if st.Engine, err = a.Engine.Info(ctx); err != nil {
 		return st, err
 	}
-	guests, err := a.guests()
+	guests, err := a.Node.Guests()
 	if err != nil {
 		return st, err
 	}
@@ -62,7 +62,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	st.Healthy = current.Number > 0 && !st.Interrupted
 	for _, s := range current.Services {
 		row := ServiceStatus{Name: s.Name, Image: s.Ref, ImageID: s.Image.ID, Generation: s.Origin, Health: "unknown"}
-		c, err := a.container(ctx, s.Name, s.Origin)
+		c, err := a.Container(ctx, s.Name, s.Origin)
 		if err != nil {
 			row.State, row.Why = "missing", "run `kollet verify`, then `kollet upgrade` to repair it"
 		} else {
@@ -89,11 +89,11 @@ func (a *Agent) probe(ctx context.Context, target health.Target, s generation.Se
 }
 
 func (a *Agent) unfinished() bool {
-	numbers, err := journal.List(a.journals())
+	numbers, err := journal.List(a.Journals())
 	if err != nil || len(numbers) == 0 {
 		return false
 	}
-	records, err := journal.Read(a.journals(), numbers[len(numbers)-1])
+	records, err := journal.Read(a.Journals(), numbers[len(numbers)-1])
 	return err != nil || !journal.Ended(records)
 }
 
@@ -135,22 +135,22 @@ type Phase struct {
 
 // History tells of all upgrades that left a journal, the latest first.
 func (a *Agent) History() ([]Entry, error) {
-	numbers, err := journal.List(a.journals())
+	numbers, err := journal.List(a.Journals())
 	if err != nil {
 		return nil, err
 	}
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return nil, err
 	}
 	entries := []Entry{}
 	for i := len(numbers) - 1; i >= 0; i-- {
-		records, err := journal.Read(a.journals(), numbers[i])
+		records, err := journal.Read(a.Journals(), numbers[i])
 		if err != nil {
 			return nil, err
 		}
 		e := entry(numbers[i], records)
-		_, err = os.Stat(a.store().Path(e.Generation))
+		_, err = os.Stat(a.Store().Path(e.Generation))
 		e.Current, e.Kept = e.Generation == current.Number, err == nil
 		entries = append(entries, e)
 	}
@@ -190,14 +190,14 @@ func entry(number int, records []journal.Record) Entry {
 
 // previous is the generation that the current one replaced.
 func (a *Agent) previous() (int, error) {
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return 0, err
 	}
 	if current.Number == 0 {
-		return 0, errNothingRuns
+		return 0, node.ErrNoGeneration
 	}
-	records, err := journal.Read(a.journals(), current.Number)
+	records, err := journal.Read(a.Journals(), current.Number)
 	if err != nil {
 		return 0, err
 	}
@@ -232,7 +232,7 @@ func (a *Agent) Render(opts Options, dir string) ([]string, error) {
 
 // Services names the services of the generation that runs.
 func (a *Agent) Services() ([]string, error) {
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	names := make([]string, len(current.Services))
 	for i, s := range current.Services {
 		names[i] = s.Name
@@ -263,12 +263,12 @@ func (a *Agent) Exec(ctx context.Context, service string, cmd containers.Exec) (
 }
 
 func (a *Agent) serviceContainer(ctx context.Context, service string) (containers.Container, string, error) {
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return containers.Container{}, "", err
 	}
 	if current.Number == 0 {
-		return containers.Container{}, "", errNothingRuns
+		return containers.Container{}, "", node.ErrNoGeneration
 	}
 	s, ok := current.Service(service)
 	if !ok {
@@ -276,28 +276,8 @@ func (a *Agent) serviceContainer(ctx context.Context, service string) (container
 		for _, s := range current.Services {
 			names = append(names, s.Name)
 		}
-		return containers.Container{}, "", BadInput{fmt.Errorf("the node has no service %q; it has %s", service, strings.Join(names, ", "))}
+		return containers.Container{}, "", node.BadInput{Err: fmt.Errorf("the node has no service %q; it has %s", service, strings.Join(names, ", "))}
 	}
-	c, err := a.container(ctx, s.Name, s.Origin)
+	c, err := a.Container(ctx, s.Name, s.Origin)
 	return c, s.User, err
-}
-
-// lastLines is how much of a failed service's output an error shows.
-const lastLines = 20
-
-func (a *Agent) tail(ctx context.Context, id string) string {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	var out bytes.Buffer
-	if err := a.Engine.Logs(ctx, id, containers.LogOptions{Tail: lastLines}, &out); err != nil {
-		return ""
-	}
-	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-	for i := range lines {
-		lines[i] = "  | " + strings.TrimRight(lines[i], "\r")
-	}
-	if len(lines) == 1 && lines[0] == "  | " {
-		return ""
-	}
-	return strings.Join(lines, "\n")
 }

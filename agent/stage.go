@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,7 +14,7 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/gate/start"
 	"github.com/kollet/kollet/agent/generation"
-	"github.com/kollet/kollet/configs/kolla"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -44,7 +43,7 @@ func (t *transaction) freeNames(ctx context.Context) error {
 			continue
 		}
 		other, err := t.Engine.Inspect(ctx, s.Name)
-		if errors.Is(err, containers.ErrNotFound) || err == nil && other.Spec.Labels[LabelNode] == t.state() {
+		if errors.Is(err, containers.ErrNotFound) || err == nil && other.Spec.Labels[node.LabelNode] == t.State() {
 			continue
 		}
 		if err != nil {
@@ -80,91 +79,28 @@ func (t *transaction) decide() {
 	}
 }
 
-// startName is kollet-start in a generation's directory: each generation keeps
-// the one that its containers start with.
-const startName = "kollet-start"
-
 // render writes the new generation's directory.
 func (t *transaction) render(context.Context) error {
-	program, err := start.Install(filepath.Join(t.state(), "bin"))
+	program, err := start.Install(filepath.Join(t.State(), "bin"))
 	if err != nil {
 		return err
 	}
 	files := map[string][]generation.Rendered{}
 	for _, s := range t.to.Services {
-		description, err := describe(s)
+		description, err := node.KollaConfig(s)
 		if err != nil {
 			return fmt.Errorf("render %s: %w", s.Name, err)
 		}
-		files[s.Name] = append(slices.Clone(t.target.files[s.Name]), generation.Rendered{Name: descriptionName, Content: description})
+		files[s.Name] = append(slices.Clone(t.target.files[s.Name]), generation.Rendered{Name: node.ConfigName, Content: description})
 	}
-	return t.store().Write(t.to, files, func(dir string) error {
+	return t.Store().Write(t.to, files, func(dir string) error {
 		for _, s := range t.to.Services {
 			if err := gate.Make(filepath.Join(dir, s.Name, "gate")); err != nil {
 				return err
 			}
 		}
-		return os.Link(program, filepath.Join(dir, startName))
+		return os.Link(program, filepath.Join(dir, node.StartName))
 	})
-}
-
-// descriptionName is where Kolla's contract wants the description of what to
-// copy where (kolla: docker/base/set_configs.py).
-const descriptionName = "config.json"
-
-// describe tells kollet-start, and the start script of Kolla's images, what to
-// apply.
-func describe(s generation.Service) ([]byte, error) {
-	if len(s.Command) == 0 && len(s.Argv) > 0 && s.Argv[len(s.Argv)-1] == kollaStart {
-		return nil, fmt.Errorf("its image starts with %s, which runs what it is told and else itself for ever; set services.%s.command", kollaStart, s.Name)
-	}
-	c := kolla.Config{Command: strings.Join(s.Argv, " ")}
-	if len(s.Command) > 0 {
-		var err error
-		if c.Command, err = kolla.Command(s.Command); err != nil {
-			return nil, err
-		}
-	}
-	for _, f := range s.Files {
-		c.ConfigFiles = append(c.ConfigFiles, kolla.ConfigFile{Source: gate.Config + "/" + f.Name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm})
-	}
-	for _, p := range s.Modes {
-		if dir, ok := strings.CutSuffix(p.Path, "/"); ok {
-			c.Directories = append(c.Directories, kolla.Directory{Path: dir, Owner: p.Owner, Perm: p.Perm})
-			continue
-		}
-		c.Permissions = append(c.Permissions, kolla.Permission{Path: p.Path, Owner: p.Owner, Perm: p.Perm, Recurse: p.Recurse})
-	}
-	return kolla.Marshal(c)
-}
-
-// containerSpec is the spec of a service's staged container: its own, with
-// kollet-start in front, at the gate of the given generation.
-func (a *Agent) containerSpec(s generation.Service, number int) containers.Spec {
-	spec := s.Spec
-	spec.Name = stagedName(s.Name, number)
-	spec.Image = s.Image.Reference()
-	spec.Labels = a.labels(s.Name, number)
-	spec.User = "0:0" // kollet-start needs root to apply files, and then becomes the user
-	spec.Restart = containers.RestartNo
-	spec.StopSignal = s.StopSignal
-	spec.Entrypoint = []string{gate.Start, gate.FlagUser + s.User}
-	for _, word := range s.Warm {
-		spec.Entrypoint = append(spec.Entrypoint, gate.FlagWarm+word)
-	}
-	spec.Entrypoint = append(spec.Entrypoint, "--")
-	spec.Command = s.Argv
-	spec.Env = map[string]string{"KOLLA_SERVICE_NAME": s.Name, gate.Strategy: gate.StrategyOnce}
-	for key, value := range s.Spec.Env {
-		spec.Env[key] = value
-	}
-	store := a.store()
-	spec.Mounts = append(slices.Clone(s.Spec.Mounts),
-		containers.Mount{Type: containers.Bind, Source: filepath.Join(store.Path(number), startName), Target: gate.Start, ReadOnly: true},
-		containers.Mount{Type: containers.Bind, Source: store.Gate(number, s.Name), Target: gate.Dir},
-		containers.Mount{Type: containers.Bind, Source: store.Config(number, s.Name), Target: gate.Config, ReadOnly: true},
-	)
-	return spec.Canonical()
 }
 
 // stage brings the next generation's new containers to their gates, while the
@@ -187,7 +123,7 @@ func (t *transaction) stage(ctx context.Context) error {
 }
 
 func (t *transaction) stageOne(ctx context.Context, s generation.Service) error {
-	id, err := t.Engine.Create(ctx, t.containerSpec(s, t.to.Number))
+	id, err := t.Engine.Create(ctx, t.ContainerSpec(s, t.to.Number))
 	if err != nil {
 		return err
 	}
@@ -203,8 +139,8 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, stageTime)
 	defer cancel()
-	if err := gate.Wait(ctx, t.store().Gate(t.to.Number, s.Name), c.PID); err != nil {
-		return fmt.Errorf("%w%s", err, t.lastWords(context.WithoutCancel(ctx), id))
+	if err := gate.Wait(ctx, t.Store().Gate(t.to.Number, s.Name), c.PID); err != nil {
+		return fmt.Errorf("%w%s", err, t.LogTail(context.WithoutCancel(ctx), id))
 	}
 	return nil
 }
@@ -212,16 +148,16 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 // unstage removes the containers of a generation that is given up. One whose
 // guests run stays, stopped, until they are gone.
 func (t *transaction) unstage(ctx context.Context) error {
-	all, err := t.Engine.List(ctx, t.labels("", 0))
+	all, err := t.Engine.List(ctx, t.Labels("", 0))
 	if err != nil {
 		return err
 	}
-	pins, err := t.pins()
+	pins, err := t.Pins()
 	if err != nil {
 		return err
 	}
 	for _, c := range all {
-		if c.Spec.Labels[LabelGeneration] != fmt.Sprint(t.to.Number) {
+		if c.Spec.Labels[node.LabelGeneration] != fmt.Sprint(t.to.Number) {
 			continue
 		}
 		if err := t.retire(ctx, c, pins); err != nil {
@@ -234,11 +170,11 @@ func (t *transaction) unstage(ctx context.Context) error {
 // discard removes the directory of a generation that is given up, unless a
 // guest still runs from it.
 func (t *transaction) discard(context.Context) error {
-	pins, err := t.pins()
-	if err != nil || pins.generation(t.to.Number) {
-		return errors.Join(err, t.store().Sweep())
+	pins, err := t.Pins()
+	if err != nil || pins.Generation(t.to.Number) {
+		return errors.Join(err, t.Store().Sweep())
 	}
-	return errors.Join(t.store().Remove(t.to.Number), t.store().Sweep())
+	return errors.Join(t.Store().Remove(t.to.Number), t.Store().Sweep())
 }
 
 // recall makes the target that an earlier generation was.
@@ -246,25 +182,25 @@ func (a *Agent) recall(number int) (*target, error) {
 	if number == 0 {
 		var err error
 		if number, err = a.previous(); err != nil {
-			return nil, BadInput{err}
+			return nil, node.BadInput{Err: err}
 		}
 	}
-	g, err := a.store().Load(number)
+	g, err := a.Store().Load(number)
 	if err != nil {
-		return nil, BadInput{err}
+		return nil, node.BadInput{Err: err}
 	}
 	t := &target{reason: fmt.Sprintf("rollback to %d", number), engine: g.Engine, pull: "missing", files: map[string][]generation.Rendered{}}
 	t.recalled, t.secrets = true, a.secretsForRedaction()
 	for _, s := range g.Services {
 		for _, f := range s.Files {
 			r := generation.Rendered{Name: f.Name}
-			if r.Content, err = os.ReadFile(filepath.Join(a.store().Config(number, s.Name), f.Name)); err != nil {
+			if r.Content, err = os.ReadFile(filepath.Join(a.Store().Config(number, s.Name), f.Name)); err != nil {
 				return nil, fmt.Errorf("read generation %d: %w", number, err)
 			}
 			if generation.Sum(r.Content) != f.SHA256 {
-				return nil, BadInput{fmt.Errorf("generation %d cannot be gone back to: %s of %s was edited by hand", number, f.Name, s.Name)}
+				return nil, node.BadInput{Err: fmt.Errorf("generation %d cannot be gone back to: %s of %s was edited by hand", number, f.Name, s.Name)}
 			}
-			if r.Public, err = os.ReadFile(filepath.Join(a.store().Public(number, s.Name), f.Name)); err != nil {
+			if r.Public, err = os.ReadFile(filepath.Join(a.Store().Public(number, s.Name), f.Name)); err != nil {
 				return nil, fmt.Errorf("read generation %d: %w", number, err)
 			}
 			t.files[s.Name] = append(t.files[s.Name], r)
@@ -272,13 +208,4 @@ func (a *Agent) recall(number int) (*target, error) {
 		t.services = append(t.services, s)
 	}
 	return t, nil
-}
-
-// lastWords is the end of what a container printed, for an error.
-func (a *Agent) lastWords(ctx context.Context, id string) string {
-	text := a.tail(ctx, id)
-	if text == "" {
-		return ""
-	}
-	return "; its last words:\n" + text
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
 	"github.com/kollet/kollet/configs/report"
@@ -55,28 +56,28 @@ type target struct {
 // read makes the target that the node file describes. All problems of the node
 // file, and of everything that it names, are in the error.
 func (a *Agent) read(opts Options, reason string) (*target, error) {
-	node, err := a.readNode(opts)
+	file, err := a.readNode(opts)
 	if err != nil {
-		return nil, BadInput{err}
+		return nil, node.BadInput{Err: err}
 	}
 	var problems report.Problems
-	t := &target{reason: reason, engine: node.Engine, pull: node.Images.Pull, wait: opts.Wait, files: map[string][]generation.Rendered{}}
-	t.archives = slices.Concat(opts.Archives, node.Images.Archives)
-	t.secrets = a.readSecrets(node, &problems)
+	t := &target{reason: reason, engine: file.Engine, pull: file.Images.Pull, wait: opts.Wait, files: map[string][]generation.Rendered{}}
+	t.archives = slices.Concat(opts.Archives, file.Images.Archives)
+	t.secrets = a.readSecrets(file, &problems)
 	renderer, err := configs.New(configs.Inputs{
 		Host:      a.Host,
-		Vars:      node.Vars,
-		OwnVars:   node.OwnVars,
+		Vars:      file.Vars,
+		OwnVars:   file.OwnVars,
 		Secrets:   t.secrets,
 		Instance:  a.instance(),
-		Templates: a.path(TemplatesDir),
-		Overrides: a.path(OverridesDir),
+		Templates: a.Path(node.TemplatesDir),
+		Overrides: a.Path(node.OverridesDir),
 	})
 	if err != nil {
-		return nil, BadInput{err}
+		return nil, node.BadInput{Err: err}
 	}
-	for _, name := range node.Order() {
-		b := builder{agent: a, node: node, renderer: renderer, problems: &problems, secrets: t.secrets, name: name, from: node.Services[name]}
+	for _, name := range file.Order() {
+		b := builder{agent: a, file: file, renderer: renderer, problems: &problems, secrets: t.secrets, name: name, from: file.Services[name]}
 		service, files := b.build()
 		t.services = append(t.services, service)
 		t.files[name] = files
@@ -85,31 +86,31 @@ func (a *Agent) read(opts Options, reason string) (*target, error) {
 		problems.Add(renderer.Unused()...)
 	}
 	if err := problems.Err(); err != nil {
-		return nil, BadInput{t.redact(err)}
+		return nil, node.BadInput{Err: t.redact(err)}
 	}
 	return t, nil
 }
 
 func (a *Agent) readNode(opts Options) (*nodefile.Node, error) {
-	return nodefile.Load(a.nodeFile(), configs.Profile, nodefile.Change{Tag: opts.Tag, Images: opts.Images, Pull: opts.Pull})
+	return a.ReadFile(nodefile.Change{Tag: opts.Tag, Images: opts.Images, Pull: opts.Pull})
 }
 
 // readSecrets reads every secret's value; what cannot be read is a problem.
-func (a *Agent) readSecrets(node *nodefile.Node, problems *report.Problems) map[string]string {
+func (a *Agent) readSecrets(file *nodefile.Node, problems *report.Problems) map[string]string {
 	values := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(node.Secrets)) {
+	for _, name := range slices.Sorted(maps.Keys(file.Secrets)) {
 		key := "secrets." + name
-		if env := node.Secrets[name].Env; env != "" {
+		if env := file.Secrets[name].Env; env != "" {
 			value, ok := os.LookupEnv(env)
 			if !ok {
-				problems.Addf(node.Place(key), key, "the environment variable %s is not set", env)
+				problems.Addf(file.Place(key), key, "the environment variable %s is not set", env)
 			}
 			values[name] = value
 			continue
 		}
-		data, err := os.ReadFile(a.path(node.Secrets[name].File))
+		data, err := os.ReadFile(a.Path(file.Secrets[name].File))
 		if err != nil {
-			problems.Addf(node.Place(key+".file"), key+".file", "cannot be read: %w; write the secret there, readable for root alone", err)
+			problems.Addf(file.Place(key+".file"), key+".file", "cannot be read: %w; write the secret there, readable for root alone", err)
 			values[name] = "?" // so that templates do not report it a second time
 			continue
 		}
@@ -120,7 +121,7 @@ func (a *Agent) readSecrets(node *nodefile.Node, problems *report.Problems) map[
 
 // instance is what cloud-init knows of this machine; empty where it did not run.
 func (a *Agent) instance() map[string]any {
-	data, err := os.ReadFile(a.path(InstanceData))
+	data, err := os.ReadFile(a.Path(node.InstanceData))
 	var values map[string]any
 	if err != nil || json.Unmarshal(data, &values) != nil {
 		return map[string]any{}
@@ -131,7 +132,7 @@ func (a *Agent) instance() map[string]any {
 // builder makes one service of a target.
 type builder struct {
 	agent    *Agent
-	node     *nodefile.Node
+	file     *nodefile.Node
 	renderer *configs.Renderer
 	problems *report.Problems
 	secrets  map[string]string
@@ -170,9 +171,9 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 // check finds what no engine could honour before anything is pulled.
 func (b *builder) check(s generation.Service) {
 	s.Image.ID = "sha256:" + generation.Sum(nil) // not known yet
-	if err := b.agent.containerSpec(s, 1).Check(); err != nil {
+	if err := b.agent.ContainerSpec(s, 1).Check(); err != nil {
 		key := "services." + b.name
-		b.problems.Addf(b.node.Place(key), key, "%v", err)
+		b.problems.Addf(b.file.Place(key), key, "%v", err)
 	}
 }
 
@@ -191,7 +192,7 @@ func (b *builder) expand(key, text string) string {
 func (b *builder) expandAt(full, text string) string {
 	out, err := b.renderer.Expand(b.name, full, text)
 	if err != nil {
-		at := b.node.Place(full)
+		at := b.file.Place(full)
 		b.problems.Add(report.Wrap(at, err))
 	}
 	return out
@@ -263,7 +264,7 @@ func (b *builder) render(s *generation.Service) []generation.Rendered {
 		name := fmt.Sprintf("%02d-%s", i, filepath.Base(f.Dest))
 		source := f.Source
 		if source != "" {
-			source = b.agent.path(source)
+			source = b.agent.Path(source)
 		}
 		out, err := b.renderer.Render(b.name, configs.File{
 			Where: f.Key, Name: name, Template: f.Template, Source: source, Content: f.Content,
@@ -282,10 +283,6 @@ func (b *builder) render(s *generation.Service) []generation.Rendered {
 	return files
 }
 
-// kollaStart is the command of Kolla's images: it runs what config.json calls the
-// command, after the image's own preparation (kolla: docker/base/start.sh).
-const kollaStart = "kolla_start"
-
 // bind fills in what only a service's image can say: the program, and who runs it.
 func bind(s *generation.Service, image containers.Image) {
 	s.Image = generation.Image{ID: image.ID, Digest: image.Digest}
@@ -297,7 +294,7 @@ func bind(s *generation.Service, image containers.Image) {
 		}
 	}
 	s.Argv, s.Command = slices.Concat(entrypoint, command), nil
-	if len(s.Spec.Entrypoint) == 0 && slices.Equal(image.Command, []string{kollaStart}) {
+	if len(s.Spec.Entrypoint) == 0 && slices.Equal(image.Command, []string{node.KollaStart}) {
 		s.Argv, s.Command = slices.Concat(image.Entrypoint, image.Command), s.Spec.Command
 	}
 	s.User = cmp.Or(s.Spec.User, image.User)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -66,17 +67,17 @@ func TestBind(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	s := generation.Service{Name: "nova", Argv: []string{"dumb-init", "kolla_start"}, Command: []string{"nova-compute"}, Spec: containers.Spec{}}
-	data, err := describe(s)
+	data, err := node.KollaConfig(s)
 	var got struct{ Command string }
 	if err != nil || json.Unmarshal(data, &got) != nil || got.Command != "nova-compute" {
 		t.Errorf("got %s, %v", data, err)
 	}
 	s.Command = nil // kolla_start would execute itself for ever
-	if _, err := describe(s); err == nil || !strings.HasSuffix(err.Error(), "set services.nova.command") {
+	if _, err := node.KollaConfig(s); err == nil || !strings.HasSuffix(err.Error(), "set services.nova.command") {
 		t.Errorf("got %v", err)
 	}
 	s.Argv = []string{"nova-compute", "-v"}
-	if data, err := describe(s); err != nil || json.Unmarshal(data, &got) != nil || got.Command != "nova-compute -v" {
+	if data, err := node.KollaConfig(s); err != nil || json.Unmarshal(data, &got) != nil || got.Command != "nova-compute -v" {
 		t.Errorf("got %s, %v", data, err)
 	}
 }
@@ -124,9 +125,9 @@ func FuzzRedactText(f *testing.F) {
 func TestRedactKeepsTheKind(t *testing.T) {
 	target := &target{secrets: map[string]string{"rabbit": "hunter2"}}
 	cause := errors.New("the log says hunter2")
-	var needs NeedsOperator
-	var bad BadInput
-	err := target.redact(NeedsOperator{fmt.Errorf("not healthy: %w", cause)})
+	var needs node.NeedsOperator
+	var bad node.BadInput
+	err := target.redact(node.NeedsOperator{Err: fmt.Errorf("not healthy: %w", cause)})
 	if !errors.As(err, &needs) || errors.As(err, &bad) || err.Error() != "not healthy: the log says <secret rabbit>" {
 		t.Errorf("got %T: %v", err, err)
 	}
@@ -146,12 +147,12 @@ func TestRedactKeepsTheKind(t *testing.T) {
 // readText reads a node file below a root of its own.
 func readText(t *testing.T, text string) (*target, error) {
 	t.Helper()
-	a := &Agent{Root: t.TempDir(), Host: "host"}
-	for path, content := range map[string]string{DefaultNodeFile: text, "/etc/kollet/password": "hunter2\n", "/etc/kollet/tiny": "abc\n"} {
-		if err := os.MkdirAll(filepath.Dir(a.path(path)), 0o700); err != nil {
+	a := &Agent{&node.Node{Root: t.TempDir(), Host: "host"}}
+	for path, content := range map[string]string{node.DefaultNodeFile: text, "/etc/kollet/password": "hunter2\n", "/etc/kollet/tiny": "abc\n"} {
+		if err := os.MkdirAll(filepath.Dir(a.Path(path)), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(a.path(path), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(a.Path(path), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,7 +198,7 @@ func TestRead(t *testing.T) {
 				}
 				return
 			}
-			var bad BadInput
+			var bad node.BadInput
 			if !errors.As(err, &bad) {
 				t.Fatalf("got %v", err)
 			}
@@ -212,20 +213,20 @@ func TestRead(t *testing.T) {
 // Secrets are known, to be kept out of messages, also when the node file is
 // not whole without the command line.
 func TestSecretsForRedaction(t *testing.T) {
-	a := &Agent{Root: t.TempDir()}
-	if err := os.MkdirAll(a.path("/etc/kollet"), 0o700); err != nil {
+	a := &Agent{&node.Node{Root: t.TempDir()}}
+	if err := os.MkdirAll(a.Path("/etc/kollet"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("KOLLET_TEST_SECRET", "from-env")
 	text := "profile: none\nsecrets: {a: {file: /etc/kollet/a}, b: {env: KOLLET_TEST_SECRET}, c: {file: /none}}\nservices: {one: {image: needs-a-tag}}\n"
-	if err := errors.Join(os.WriteFile(a.path(DefaultNodeFile), []byte(text), 0o600), os.WriteFile(a.path("/etc/kollet/a"), []byte("from-file\n"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(a.Path(node.DefaultNodeFile), []byte(text), 0o600), os.WriteFile(a.Path("/etc/kollet/a"), []byte("from-file\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	got := a.secretsForRedaction()
 	if got["a"] != "from-file" || got["b"] != "from-env" || len(got["c"]) >= shortSecret {
 		t.Errorf("got %q", got)
 	}
-	if err := os.WriteFile(a.path(DefaultNodeFile), []byte("["), 0o600); err != nil {
+	if err := os.WriteFile(a.Path(node.DefaultNodeFile), []byte("["), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.secretsForRedaction(); len(got) > 0 {

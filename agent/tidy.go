@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
@@ -18,7 +19,7 @@ import (
 // a machine that lost its power right after the commit and came up with the old
 // containers.
 func (t *transaction) tidy(ctx context.Context) error {
-	all, err := t.Engine.List(ctx, t.labels("", 0))
+	all, err := t.Engine.List(ctx, t.Labels("", 0))
 	if err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func (t *transaction) tidy(ctx context.Context) error {
 			return fmt.Errorf("settle %s: %w", s.Name, err)
 		}
 	}
-	if err := t.store().SetCurrent(t.to.Number); err != nil {
+	if err := t.Store().SetCurrent(t.to.Number); err != nil {
 		return err
 	}
 	if err := t.useAhead(t.to); err != nil {
@@ -46,15 +47,15 @@ func (t *transaction) tidy(ctx context.Context) error {
 }
 
 func (a *Agent) belongs(g generation.Generation, c containers.Container) bool {
-	s, ok := g.Service(c.Spec.Labels[LabelService])
-	return ok && c.Spec.Labels[LabelGeneration] == strconv.Itoa(s.Origin)
+	s, ok := g.Service(c.Spec.Labels[node.LabelService])
+	return ok && c.Spec.Labels[node.LabelGeneration] == strconv.Itoa(s.Origin)
 }
 
 // putAside takes name and restart policy from a container that was replaced,
 // and stops it should it run.
 func (t *transaction) putAside(ctx context.Context, c containers.Container) error {
-	name := c.Spec.Labels[LabelService]
-	number, err := strconv.Atoi(c.Spec.Labels[LabelGeneration])
+	name := c.Spec.Labels[node.LabelService]
+	number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration])
 	if err != nil {
 		return fmt.Errorf("container %s has no generation in its labels", c.Spec.Name)
 	}
@@ -64,13 +65,13 @@ func (t *transaction) putAside(ctx context.Context, c containers.Container) erro
 			return fmt.Errorf("stop the old %s: %w", name, err)
 		}
 	}
-	return t.Engine.Update(ctx, c.ID, stagedName(name, number), containers.RestartNo)
+	return t.Engine.Update(ctx, c.ID, node.StagedName(name, number), containers.RestartNo)
 }
 
 // settle gives a service's container its plain name and its restart policy, and
 // starts it should it not run.
 func (t *transaction) settle(ctx context.Context, s generation.Service) error {
-	c, err := t.container(ctx, s.Name, s.Origin)
+	c, err := t.Container(ctx, s.Name, s.Origin)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (t *transaction) settle(ctx context.Context, s generation.Service) error {
 // was stopped in the cut over.
 func (t *transaction) evict(ctx context.Context, name, id string) error {
 	other, err := t.Engine.Inspect(ctx, name)
-	if errors.Is(err, containers.ErrNotFound) || err == nil && (other.ID == id || other.Spec.Labels[LabelNode] != "") {
+	if errors.Is(err, containers.ErrNotFound) || err == nil && (other.ID == id || other.Spec.Labels[node.LabelNode] != "") {
 		return nil
 	}
 	if err != nil {
@@ -96,19 +97,19 @@ func (t *transaction) evict(ctx context.Context, name, id string) error {
 	if err := t.Engine.Stop(ctx, other.ID, 0); err != nil {
 		return err
 	}
-	t.note(name, "removed the container that was put in its place by hand")
+	t.Note(name, "removed the container that was put in its place by hand")
 	return t.Engine.Remove(ctx, other.ID)
 }
 
 // retire stops and removes a container that nothing needs, or puts it aside for
 // the guests that run from it.
-func (a *Agent) retire(ctx context.Context, c containers.Container, pins pins) error {
+func (a *Agent) retire(ctx context.Context, c containers.Container, pins node.Pins) error {
 	if err := a.Engine.Stop(ctx, c.ID, 0); err != nil {
 		return err
 	}
-	if pins.container(c) {
-		number, _ := strconv.Atoi(c.Spec.Labels[LabelGeneration])
-		return a.Engine.Update(ctx, c.ID, stagedName(c.Spec.Labels[LabelService], number), containers.RestartNo)
+	if pins.Container(c) {
+		number, _ := strconv.Atoi(c.Spec.Labels[node.LabelGeneration])
+		return a.Engine.Update(ctx, c.ID, node.StagedName(c.Spec.Labels[node.LabelService], number), containers.RestartNo)
 	}
 	return a.Engine.Remove(ctx, c.ID)
 }
@@ -124,7 +125,7 @@ type Garbage struct {
 // GC drops what nothing needs: generations beyond those kept for a rollback,
 // the containers that were replaced, and images that only they used.
 func (a *Agent) GC(ctx context.Context) (Garbage, error) {
-	unlock, err := a.lock()
+	unlock, err := a.Lock()
 	if err != nil {
 		return Garbage{}, err
 	}
@@ -132,7 +133,7 @@ func (a *Agent) GC(ctx context.Context) (Garbage, error) {
 	if _, err := a.recover(ctx); err != nil {
 		return Garbage{}, err
 	}
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return Garbage{}, err
 	}
@@ -141,18 +142,18 @@ func (a *Agent) GC(ctx context.Context) (Garbage, error) {
 
 func (a *Agent) collect(ctx context.Context, current generation.Generation) (Garbage, error) {
 	gone := Garbage{Generations: []int{}, Containers: []string{}, Images: []string{}, Pinned: []string{}}
-	pins, err := a.pins()
+	pins, err := a.Pins()
 	if err != nil {
 		return gone, err
 	}
-	all, err := a.Engine.List(ctx, a.labels("", 0))
+	all, err := a.Engine.List(ctx, a.Labels("", 0))
 	if err != nil {
 		return gone, err
 	}
 	for _, c := range all {
 		switch {
 		case a.belongs(current, c):
-		case pins.container(c):
+		case pins.Container(c):
 			gone.Pinned = append(gone.Pinned, c.Spec.Name)
 		default:
 			if err := a.retire(ctx, c, pins); err != nil {
@@ -167,14 +168,14 @@ func (a *Agent) collect(ctx context.Context, current generation.Generation) (Gar
 // collectGenerations drops the generations that fell out of keep, and with them
 // the images that no other generation names. One whose record cannot be read is
 // kept, and so is every image, with a record that names it: it may need any.
-func (a *Agent) collectGenerations(ctx context.Context, current generation.Generation, pins pins, gone *Garbage) error {
-	kept, err := a.store().List()
+func (a *Agent) collectGenerations(ctx context.Context, current generation.Generation, pins node.Pins, gone *Garbage) error {
+	kept, err := a.Store().List()
 	if err != nil {
 		return err
 	}
 	kept = slices.DeleteFunc(kept, func(n int) bool { return n > current.Number })
 	earlier := max(0, len(kept)-1-a.keep())
-	ahead, err := a.store().Ahead()
+	ahead, err := a.Store().Ahead()
 	if err != nil {
 		return err
 	}
@@ -182,14 +183,14 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 	var dropped []generation.Generation
 	damaged := false
 	for i, number := range kept {
-		g, err := a.store().Load(number)
+		g, err := a.Store().Load(number)
 		if err != nil {
 			damaged = true
-			a.note("", "generation %d stays, and with it all images: %v; put its manifest.json back, or remove %s if no guest runs from it",
-				number, err, a.store().Path(number))
+			a.Note("", "generation %d stays, and with it all images: %v; put its manifest.json back, or remove %s if no guest runs from it",
+				number, err, a.Store().Path(number))
 			continue
 		}
-		needed := i >= earlier || pins.generation(number) ||
+		needed := i >= earlier || pins.Generation(number) ||
 			slices.ContainsFunc(current.Services, func(s generation.Service) bool { return s.Origin == number })
 		if !needed {
 			dropped = append(dropped, g)
@@ -208,12 +209,12 @@ func (a *Agent) collectGenerations(ctx context.Context, current generation.Gener
 		})
 	} else {
 		a.collectImages(ctx, candidates, stays, gone)
-		if err := a.store().SetAhead(generation.Ahead{Images: ahead.Images}); err != nil {
+		if err := a.Store().SetAhead(generation.Ahead{Images: ahead.Images}); err != nil {
 			return err
 		}
 	}
 	for _, g := range dropped { // after its images: their names stand in it
-		if err := a.store().Remove(g.Number); err != nil {
+		if err := a.Store().Remove(g.Number); err != nil {
 			return err
 		}
 		gone.Generations = append(gone.Generations, g.Number)
@@ -235,7 +236,7 @@ func (a *Agent) collectImages(ctx context.Context, candidates, stays map[string]
 			continue
 		}
 		if err := a.Engine.RemoveImage(ctx, id); err != nil {
-			a.note("", "image %.19s stays: %v", id, err) // something else uses it
+			a.Note("", "image %.19s stays: %v", id, err) // something else uses it
 			continue
 		}
 		gone.Images = append(gone.Images, id)
@@ -245,9 +246,9 @@ func (a *Agent) collectImages(ctx context.Context, candidates, stays map[string]
 // keep is how many earlier generations stay, as the node file says; what cannot
 // be read now drops nothing.
 func (a *Agent) keep() int {
-	node, err := nodefile.Keep(a.nodeFile())
+	keep, err := nodefile.Keep(a.NodeFilePath())
 	if err != nil {
 		return 1 << 20
 	}
-	return node
+	return keep
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -16,12 +15,12 @@ func (a *Agent) begin(t *target, plan Plan, current generation.Generation) (*tra
 		return nil, err
 	}
 	begin := journal.Record{From: current.Number, To: number, Reason: t.reason}
-	j, err := journal.Create(a.journals(), begin, a.Now)
+	j, err := journal.Create(a.Journals(), begin, a.Now)
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range plan.Drift {
-		a.note(d.Service, "repairs what is not as generation %d has it: %s", current.Number, d.Text)
+		a.Note(d.Service, "repairs what is not as generation %d has it: %s", current.Number, d.Text)
 	}
 	tx := a.transaction(j, current)
 	tx.target, tx.plan = t, plan
@@ -41,11 +40,11 @@ func (a *Agent) transaction(j *journal.Journal, from generation.Generation) *tra
 // nextNumber never returns a number that was used before, so that history is
 // unambiguous: an upgrade that failed used its own.
 func (a *Agent) nextNumber() (int, error) {
-	kept, err := a.store().List()
+	kept, err := a.Store().List()
 	if err != nil {
 		return 0, err
 	}
-	tried, err := journal.List(a.journals())
+	tried, err := journal.List(a.Journals())
 	if err != nil {
 		return 0, err
 	}
@@ -167,9 +166,4 @@ func (t *transaction) result() Result {
 		r.To, r.Gaps = t.to.Number, t.gaps
 	}
 	return r
-}
-
-// stagedName is a container's name until its generation is committed.
-func stagedName(service string, generation int) string {
-	return fmt.Sprintf("%s-g%d", service, generation)
 }

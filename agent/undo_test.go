@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // Steps are undone last first, each between its records; what fails is said
 // everywhere without secrets, and what comes before it is not undone.
 func TestBack(t *testing.T) {
 	var events, undone []string
-	a := &Agent{Root: t.TempDir(), Now: time.Now, Report: func(e Event) { events = append(events, e.Text) }}
-	j, err := journal.Create(a.journals(), journal.Record{To: 2}, a.Now)
+	a := &Agent{&node.Node{Root: t.TempDir(), Now: time.Now, Report: func(e node.Event) { events = append(events, e.Text) }}}
+	j, err := journal.Create(a.Journals(), journal.Record{To: 2}, a.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func TestBack(t *testing.T) {
 	if got := strings.Join(undone, " "); got != "three two" {
 		t.Errorf("undone are %s", got)
 	}
-	records, rerr := journal.Read(a.journals(), 2)
+	records, rerr := journal.Read(a.Journals(), 2)
 	if rerr != nil {
 		t.Fatal(rerr)
 	}

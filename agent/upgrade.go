@@ -10,6 +10,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // This file is the upgrade protocol. An upgrade is a transaction: a sequence of
@@ -50,7 +51,7 @@ func (a *Agent) change(ctx context.Context, aim func() (*target, error)) (Result
 	if err != nil {
 		return Result{}, err
 	}
-	unlock, err := a.lock()
+	unlock, err := a.Lock()
 	if err != nil {
 		return Result{}, err
 	}
@@ -69,7 +70,7 @@ func (a *Agent) changeLocked(ctx context.Context, t *target, aim func() (*target
 			return Result{}, err
 		}
 	}
-	current, err := a.store().Current()
+	current, err := a.Store().Current()
 	if err != nil {
 		return Result{}, err
 	}
@@ -191,7 +192,7 @@ func (t *transaction) do(ctx context.Context, s step) error {
 		return err
 	}
 	started := t.Now()
-	t.report(Event{Kind: StepBegins, Step: s.name})
+	t.Emit(node.Event{Kind: node.StepBegins, Step: s.name})
 	intent := journal.Record{Event: journal.Intent, Step: s.name}
 	if s.remember != nil {
 		var err error
@@ -206,10 +207,10 @@ func (t *transaction) do(ctx context.Context, s step) error {
 	t.begun = append(t.begun, s)
 	if err := s.do(ctx); err != nil {
 		err = t.target.redact(err)
-		t.report(Event{Kind: StepFails, Step: s.name, Text: err.Error()})
+		t.Emit(node.Event{Kind: node.StepFails, Step: s.name, Text: err.Error()})
 		return errors.Join(err, t.journal.Append(journal.Record{Event: journal.Failed, Step: s.name, Note: err.Error()}))
 	}
-	t.report(Event{Kind: StepEnds, Step: s.name, Text: t.Now().Sub(started).Round(time.Millisecond).String()})
+	t.Emit(node.Event{Kind: node.StepEnds, Step: s.name, Text: t.Now().Sub(started).Round(time.Millisecond).String()})
 	return t.journal.Append(journal.Record{Event: journal.Done, Step: s.name})
 }
 
@@ -233,15 +234,15 @@ func (t *transaction) rollBack(ctx context.Context, because error) error {
 	touched := t.touched()
 	outcome, done := journal.Discarded, "nothing was touched"
 	if touched {
-		t.note("", "rolling back")
+		t.Note("", "rolling back")
 		outcome, done = journal.RolledBack, fmt.Sprintf("the node is back on generation %d", t.from.Number)
 	}
 	if err := t.back(ctx); err != nil {
-		return NeedsOperator{fmt.Errorf("%w\nand then rolling back failed: %w\nmend the cause, then run `kollet recover`", because, err)}
+		return node.NeedsOperator{Err: fmt.Errorf("%w\nand then rolling back failed: %w\nmend the cause, then run `kollet recover`", because, err)}
 	}
 	if touched {
 		if err := t.healthyAgain(ctx); err != nil {
-			return NeedsOperator{errors.Join(fmt.Errorf("%s, but it is not healthy: %w\nwhy it was rolled back: %w", done, err, because), t.end(journal.Stuck, nil))}
+			return node.NeedsOperator{Err: errors.Join(fmt.Errorf("%s, but it is not healthy: %w\nwhy it was rolled back: %w", done, err, because), t.end(journal.Stuck, nil))}
 		}
 	}
 	return errors.Join(fmt.Errorf("%s: %w", done, because), t.end(outcome, nil))
@@ -255,19 +256,19 @@ func (t *transaction) back(ctx context.Context) error {
 			continue
 		}
 		started := t.Now()
-		t.report(Event{Kind: StepBegins, Step: "undo " + s.name})
+		t.Emit(node.Event{Kind: node.StepBegins, Step: "undo " + s.name})
 		if err := t.journal.Append(journal.Record{Event: journal.Undo, Step: s.name}); err != nil {
 			return err
 		}
 		if err := s.undo(ctx); err != nil {
 			err = t.target.redact(fmt.Errorf("undo %s: %w", s.name, err))
-			t.report(Event{Kind: StepFails, Step: "undo " + s.name, Text: err.Error()})
+			t.Emit(node.Event{Kind: node.StepFails, Step: "undo " + s.name, Text: err.Error()})
 			return errors.Join(err, t.journal.Append(journal.Record{Event: journal.Failed, Step: s.name, Note: err.Error()}))
 		}
 		if err := t.journal.Append(journal.Record{Event: journal.Undone, Step: s.name}); err != nil {
 			return err
 		}
-		t.report(Event{Kind: StepEnds, Step: "undo " + s.name, Text: t.Now().Sub(started).Round(time.Millisecond).String()})
+		t.Emit(node.Event{Kind: node.StepEnds, Step: "undo " + s.name, Text: t.Now().Sub(started).Round(time.Millisecond).String()})
 	}
 	return nil
 }
@@ -276,7 +277,7 @@ func (t *transaction) back(ctx context.Context) error {
 // stays open for the next recovery.
 func (t *transaction) end(outcome journal.Outcome, before error) error {
 	if before != nil {
-		return NeedsOperator{fmt.Errorf("%w; run `kollet recover` once the cause is mended", before)}
+		return node.NeedsOperator{Err: fmt.Errorf("%w; run `kollet recover` once the cause is mended", before)}
 	}
 	t.outcome = outcome
 	return t.journal.Append(journal.Record{Event: journal.End, Outcome: outcome})

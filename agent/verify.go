@@ -45,7 +45,7 @@ func (t *transaction) verify(ctx context.Context) error {
 }
 
 func (t *transaction) staysHealthy(ctx context.Context, s generation.Service) error {
-	c, err := t.container(ctx, s.Name, s.Origin)
+	c, err := t.Container(ctx, s.Name, s.Origin)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (t *transaction) settleGates() error {
 		if s.Origin != t.to.Number {
 			continue
 		}
-		if err := gate.Sync(t.store().Gate(t.to.Number, s.Name)); err != nil {
+		if err := gate.Sync(t.Store().Gate(t.to.Number, s.Name)); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}

@@ -31,7 +31,7 @@ func (t *transaction) incoming(ctx context.Context, g group) ([]incoming, error)
 		if m.new.Name == "" {
 			continue
 		}
-		c, err := t.container(ctx, m.name, t.to.Number)
+		c, err := t.Container(ctx, m.name, t.to.Number)
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +168,7 @@ func (a *Agent) explain(ctx context.Context, err error) error {
 	if code, ended := a.exitCode(ctx, f); ended {
 		err = fmt.Errorf("%w with exit status %d", err, code)
 	}
-	return fmt.Errorf("%w%s", err, a.lastWords(ctx, f.id))
+	return fmt.Errorf("%w%s", err, a.LogTail(ctx, f.id))
 }
 
 // engineTime is how long an engine may take to notice that a process ended,

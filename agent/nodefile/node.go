@@ -3,9 +3,11 @@
 // together, each with its file, line and key.
 package nodefile
 
-import "github.com/kollet/kollet/configs/report"
+import (
+	"time"
 
-import "time"
+	"github.com/kollet/kollet/configs/report"
+)
 
 // Node is what a node should run: a node file laid over its profile.
 type Node struct {

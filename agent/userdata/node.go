@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
 	"github.com/kollet/kollet/configs/report"
@@ -28,7 +28,7 @@ type Node struct {
 	Host      string            // the server's name, if it is known, for templates and overrides
 	NodeFile  string            // its path here
 	Tree      string            // all below this directory goes to EtcDir; "": nothing
-	Overrides string            // this directory goes to agent.OverridesDir, instead of the tree's
+	Overrides string            // this directory goes to node.OverridesDir, instead of the tree's
 	Secrets   map[string]string // name: the file here that holds the value
 	Files     []File
 	OnNode    []string // files, or directories of files, that the node has already
@@ -55,8 +55,8 @@ func (n Node) files(problems *report.Problems) map[string]File {
 	files := map[string]File{}
 	collect(files, n.Tree, EtcDir, problems)
 	if n.Overrides != "" {
-		maps.DeleteFunc(files, func(at string, _ File) bool { return strings.HasPrefix(at, agent.OverridesDir+"/") })
-		collect(files, n.Overrides, agent.OverridesDir, problems)
+		maps.DeleteFunc(files, func(at string, _ File) bool { return strings.HasPrefix(at, node.OverridesDir+"/") })
+		collect(files, n.Overrides, node.OverridesDir, problems)
 	}
 	data, err := os.ReadFile(n.NodeFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +67,7 @@ func (n Node) files(problems *report.Problems) map[string]File {
 		problems.Add(fmt.Errorf("read the node file: %w", err))
 		return files
 	}
-	files[agent.DefaultNodeFile] = File{Path: agent.DefaultNodeFile, Owner: "root:root", Perm: 0o600, Data: data}
+	files[node.DefaultNodeFile] = File{Path: node.DefaultNodeFile, Owner: "root:root", Perm: 0o600, Data: data}
 	node, err := nodefile.Parse(n.NodeFile, data, configs.Profile, nodefile.Change{})
 	problems.Add(split(err)...)
 	n.named(files, node, problems)

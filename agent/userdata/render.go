@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
 	"github.com/kollet/kollet/configs/report"
@@ -26,16 +26,16 @@ type rehearsal struct {
 }
 
 // rehearse renders every file and expands every string of the node's services.
-func (n Node) rehearse(node *nodefile.Node, problems *report.Problems) {
+func (n Node) rehearse(file *nodefile.Node, problems *report.Problems) {
 	in := configs.Inputs{
-		Host: cmp.Or(n.Host, "node"), Vars: node.Vars, OwnVars: node.OwnVars,
+		Host: cmp.Or(n.Host, "node"), Vars: file.Vars, OwnVars: file.OwnVars,
 		Secrets: map[string]string{}, Instance: map[string]any{}, Overrides: n.overrides(),
 	}
-	for name := range node.Secrets {
+	for name := range file.Secrets {
 		in.Secrets[name] = "?"
 	}
 	if n.Tree != "" {
-		in.Templates = filepath.Join(n.Tree, path.Base(agent.TemplatesDir))
+		in.Templates = filepath.Join(n.Tree, path.Base(node.TemplatesDir))
 	}
 	renderer, err := configs.New(in)
 	if err != nil {
@@ -44,18 +44,18 @@ func (n Node) rehearse(node *nodefile.Node, problems *report.Problems) {
 	}
 	before := problems.Len()
 	r := rehearsal{Renderer: renderer, node: n, problems: problems, partial: len(n.Files) > 0}
-	for _, name := range node.Order() {
-		r.service(name, node)
+	for _, name := range file.Order() {
+		r.service(name, file)
 	}
 	if problems.Len() == before && !r.partial {
 		problems.Add(renderer.Unused()...)
 	}
 }
 
-// overrides is the directory here of what goes to agent.OverridesDir.
+// overrides is the directory here of what goes to node.OverridesDir.
 func (n Node) overrides() string {
 	if n.Overrides == "" && n.Tree != "" {
-		return filepath.Join(n.Tree, path.Base(agent.OverridesDir))
+		return filepath.Join(n.Tree, path.Base(node.OverridesDir))
 	}
 	return n.Overrides
 }
@@ -94,7 +94,7 @@ func (r *rehearsal) service(name string, node *nodefile.Node) {
 
 // elsewhere tells of a template that is not in the directory of templates.
 func (r *rehearsal) elsewhere(template string) bool {
-	file := path.Join(agent.TemplatesDir, template)
+	file := path.Join(node.TemplatesDir, template)
 	given := func(f File) bool { return f.Path == file }
 	if template == "" || slices.Contains(configs.Templates(), template) {
 		return false

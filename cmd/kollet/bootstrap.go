@@ -11,6 +11,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/firstboot"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
@@ -108,26 +109,26 @@ func (a *app) provision(cmd *cobra.Command, to *provisioning) error {
 		a.printer = view.New(screen)
 	}
 	begun := a.now()
-	return a.changing(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
-		a.print().Say(fmt.Sprintf("bootstrap of %s begins, by kollet %s", node.Host, node.Version))
-		result, err := to.run(ctx, node, a)
+	return a.changing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		a.print().Say(fmt.Sprintf("bootstrap of %s begins, by kollet %s", n.Host, n.Version))
+		result, err := to.run(ctx, n, a)
 		a.print().Say(ending(result, err))
 		return a.ended(result, begun), err
 	})(cmd, nil)
 }
 
-func (p *provisioning) run(ctx context.Context, node *agent.Agent, a *app) (agent.Result, error) {
-	unit, err := a.unit(node)
+func (p *provisioning) run(ctx context.Context, n *agent.Agent, a *app) (agent.Result, error) {
+	unit, err := a.unit(n)
 	if err != nil {
 		return agent.Result{}, err
 	}
 	if p.resume {
-		result, _, err := node.Resume(ctx, unit)
+		result, _, err := n.Resume(ctx, unit)
 		return result, err
 	}
 	options := p.options()
 	options.Archives, options.Wait = p.archives, p.wait
-	return node.Bootstrap(ctx, agent.Provisioning{Options: options, Unit: unit})
+	return n.Bootstrap(ctx, agent.Provisioning{Options: options, Unit: unit})
 }
 
 // ending is the last line of the log; an error follows it.
@@ -139,26 +140,26 @@ func ending(result agent.Result, err error) string {
 }
 
 // unit says how kollet finds this node again at the next boot.
-func (a *app) unit(node *agent.Agent) (*firstboot.Unit, error) {
+func (a *app) unit(n *agent.Agent) (*firstboot.Unit, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find kollet's own program: %w", err)
 	}
-	name, err := node.EngineName()
+	name, err := node.EngineName(n.Root, n.NodeFile)
 	if err != nil {
 		return nil, err
 	}
 	variable := map[string]string{"docker": "DOCKER_HOST", "containerd": "CONTAINERD_ADDRESS"}[name]
 	u := &firstboot.Unit{Program: program}
 	for _, flag := range []struct{ name, value string }{
-		{"root", node.Root}, {"engine", cmp.Or(a.flags.engine, a.getenv(variable))}, {"host", a.flags.host},
+		{"root", n.Root}, {"engine", cmp.Or(a.flags.engine, a.getenv(variable))}, {"host", a.flags.host},
 	} {
 		if flag.value != "" {
 			u.Flags = append(u.Flags, "--"+flag.name, flag.value)
 		}
 	}
-	if node.NodeFile != agent.DefaultNodeFile {
-		u.Flags = append(u.Flags, "--node-file", node.NodeFile)
+	if n.NodeFile != node.DefaultNodeFile {
+		u.Flags = append(u.Flags, "--node-file", n.NodeFile)
 	}
 	return u, nil
 }

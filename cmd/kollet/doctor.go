@@ -23,8 +23,8 @@ It changes nothing.` + exits(map[int]string{
 		}, exitDone, exitFailed, exitInput),
 		Example: `  kollet doctor`,
 		Args:    cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
-			checks := node.Doctor(ctx)
+		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+			checks := n.Doctor(ctx)
 			if slices.ContainsFunc(checks, func(c agent.Check) bool { return c.Level == agent.Bad }) {
 				return view.Checks(checks), answer(exitFailed)
 			}

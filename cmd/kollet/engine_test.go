@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -69,10 +69,10 @@ func (engine) Inspect(context.Context, string) (containers.Container, error) {
 // List finds the containers of a generation's services where the variable
 // SERVICES_RUN is set.
 func (engine) List(_ context.Context, labels map[string]string) ([]containers.Container, error) {
-	if os.Getenv("SERVICES_RUN") == "" || labels[agent.LabelService] == "" {
+	if os.Getenv("SERVICES_RUN") == "" || labels[node.LabelService] == "" {
 		return nil, nil
 	}
-	return []containers.Container{{ID: labels[agent.LabelService], State: containers.StateRunning, Spec: containers.Spec{Labels: labels}}}, nil
+	return []containers.Container{{ID: labels[node.LabelService], State: containers.StateRunning, Spec: containers.Spec{Labels: labels}}}, nil
 }
 
 // Exec tells what it was asked to do, repeats its input and exits with 7.

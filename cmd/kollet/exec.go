@@ -33,7 +33,7 @@ Exit status: that of the command. When it could not be run:
   kollet exec --user root nova-compute -- bash`,
 		Args:              commandArg,
 		ValidArgsFunction: a.services,
-		RunE: a.asking(func(ctx context.Context, node *agent.Agent, args []string) (view.View, error) {
+		RunE: a.asking(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
 			run.Argv, run.Stdout, run.Stderr = commandOf(args), a.out, a.err
 			run.Env = map[string]string{}
 			for _, e := range env {
@@ -48,7 +48,7 @@ Exit status: that of the command. When it could not be run:
 				return nil, err
 			}
 			defer restore()
-			status, err := node.Exec(ctx, args[0], run)
+			status, err := n.Exec(ctx, args[0], run)
 			if err != nil || status == 0 {
 				return nil, err
 			}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
@@ -52,8 +52,8 @@ func (f failure) Unwrap() error { return f.error }
 func exitStatus(err error) int {
 	var found answer
 	var usage usageError
-	var input agent.BadInput
-	var operator agent.NeedsOperator
+	var input node.BadInput
+	var operator node.NeedsOperator
 	switch {
 	case err == nil:
 		return exitDone
@@ -63,7 +63,7 @@ func exitStatus(err error) int {
 		return exitOperator
 	case errors.As(err, &usage), errors.As(err, &input):
 		return exitInput
-	case errors.Is(err, agent.ErrLocked):
+	case errors.Is(err, node.ErrLocked):
 		return exitLocked
 	}
 	return exitFailed

@@ -19,8 +19,8 @@ stays, and so does everything that a running guest was started from, and every
 named volume. An upgrade does the same at its end.` + exits(map[int]string{exitFailed: "failed; some may have been dropped"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet gc`,
 		Args:    cobra.NoArgs,
-		RunE: a.changing(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
-			dropped, err := node.GC(ctx)
+		RunE: a.changing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+			dropped, err := n.GC(ctx)
 			if err != nil && len(dropped.Generations)+len(dropped.Containers)+len(dropped.Images) == 0 {
 				return nil, err
 			}

@@ -32,21 +32,21 @@ func generationOf(args []string) int {
 
 // services completes the name of a service.
 func (a *app) services(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	node, err := a.node(cmd)
+	n, err := a.agentWithout(cmd)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, _ := node.Services() // what cannot be read is not completed
+	names, _ := n.Services() // what cannot be read is not completed
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // generations completes the numbers of generations.
 func (a *app) generations(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	node, err := a.node(cmd)
+	n, err := a.agentWithout(cmd)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	history, err := node.History()
+	history, err := n.History()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -21,8 +21,8 @@ command changes nothing.` + exits(map[int]string{exitFailed: "failed"}, exitDone
 		Example: `  kollet guests
   kollet guests --output json`,
 		Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
-			guests, err := node.Guests(ctx)
+		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+			guests, err := n.Guests(ctx)
 			if err != nil {
 				return nil, err
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
@@ -26,8 +27,8 @@ every probe had passed). It needs no engine and changes nothing.` + exits(map[in
   kollet history 4`,
 		Args:              generationArg,
 		ValidArgsFunction: a.generations,
-		RunE: a.offline(func(_ context.Context, node *agent.Agent, args []string) (view.View, error) {
-			entries, err := node.History()
+		RunE: a.offline(func(_ context.Context, n *agent.Agent, args []string) (view.View, error) {
+			entries, err := n.History()
 			if err != nil {
 				return nil, err
 			}
@@ -39,7 +40,7 @@ every probe had passed). It needs no engine and changes nothing.` + exits(map[in
 					return view.Entry(e), nil
 				}
 			}
-			return nil, agent.BadInput{Err: fmt.Errorf("the history has no generation %s; `kollet history` lists all", args[0])}
+			return nil, node.BadInput{Err: fmt.Errorf("the history has no generation %s; `kollet history` lists all", args[0])}
 		}),
 	}
 }

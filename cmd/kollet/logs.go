@@ -23,11 +23,11 @@ both, to standard output. --output does not count. It changes nothing.` + exits(
   kollet logs --since 10m nova-libvirt`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.services,
-		RunE: a.asking(func(ctx context.Context, node *agent.Agent, args []string) (view.View, error) {
+		RunE: a.asking(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
 			if since > 0 {
 				opts.Since = a.now().Add(-since)
 			}
-			return nil, node.Logs(ctx, args[0], opts, a.out)
+			return nil, n.Logs(ctx, args[0], opts, a.out)
 		}),
 	}
 	f := cmd.Flags()

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/cmd/kollet/view"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/containerd"
@@ -26,7 +27,7 @@ type globals struct {
 func (g *globals) add(f *pflag.FlagSet) {
 	f.VarP(&g.output, "output", "o", "how to show the result")
 	f.StringVar(&g.root, "root", "", "`DIR` that holds the state and the node file, as / does on a real node")
-	f.StringVar(&g.nodeFile, "node-file", agent.DefaultNodeFile, "`PATH` of the node file, below --root")
+	f.StringVar(&g.nodeFile, "node-file", node.DefaultNodeFile, "`PATH` of the node file, below --root")
 	f.StringVar(&g.engine, "engine", "", "`ADDRESS` of the engine's socket (default: $DOCKER_HOST or $CONTAINERD_ADDRESS, else the engine's own)")
 	f.BoolVar(&g.quiet, "quiet", false, "show no progress")
 	f.StringVar(&g.host, "host", "", "`NAME` of this node (default: its host name)")
@@ -57,16 +58,16 @@ func (a *app) screen() view.Screen {
 
 // action is what a command does: one call into the agent. It may return a
 // result along with an error.
-type action func(ctx context.Context, node *agent.Agent, args []string) (view.View, error)
+type action func(ctx context.Context, n *agent.Agent, args []string) (view.View, error)
 
 // offline runs a command that needs no engine.
 func (a *app) offline(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		node, err := a.node(cmd)
+		n, err := a.agentWithout(cmd)
 		if err != nil {
 			return err
 		}
-		return a.show(do(cmd.Context(), node, args))
+		return a.show(do(cmd.Context(), n, args))
 	}
 }
 
@@ -76,7 +77,7 @@ func (a *app) asking(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, stop := untilSignal(cmd.Context(), func() {})
 		defer stop()
-		return a.withEngine(cmd, func(node *agent.Agent) error { return a.show(do(ctx, node, args)) })
+		return a.withEngine(cmd, func(n *agent.Agent) error { return a.show(do(ctx, n, args)) })
 	}
 }
 
@@ -85,10 +86,10 @@ func (a *app) asking(do action) func(*cobra.Command, []string) error {
 // terminal nor a reader of its output that went away.
 func (a *app) changing(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		return a.withEngine(cmd, func(node *agent.Agent) error {
+		return a.withEngine(cmd, func(n *agent.Agent) error {
 			ctx, stop := untilFirstSignal(cmd.Context(), func() { a.print().Say("interrupted; rolling back") })
 			defer stop()
-			result, err := do(ctx, node, args)
+			result, err := do(ctx, n, args)
 			if err != nil {
 				return a.show(result, err)
 			}
@@ -112,28 +113,56 @@ func (a *app) show(result view.View, err error) error {
 	return err
 }
 
-// node makes the agent, without an engine.
-func (a *app) node(cmd *cobra.Command) (*agent.Agent, error) {
-	host := a.flags.host
-	if host == "" {
-		var err error
-		if host, err = agent.HostName(); err != nil {
-			return nil, err
-		}
-	}
+// agentWithout makes the agent of a command that needs no engine.
+func (a *app) agentWithout(cmd *cobra.Command) (*agent.Agent, error) {
 	root, err := a.rootDir()
 	if err != nil {
 		return nil, err
 	}
-	return &agent.Agent{
+	return a.agent(cmd, root, nil)
+}
+
+// withEngine makes the agent with the engine that the node uses. Nothing is
+// asked of the engine yet.
+func (a *app) withEngine(cmd *cobra.Command, do func(*agent.Agent) error) error {
+	root, err := a.rootDir()
+	if err != nil {
+		return err
+	}
+	name, err := node.EngineName(root, a.flags.nodeFile)
+	if err != nil {
+		return err
+	}
+	engine, err := a.open(name, a.flags.engine, root)
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	n, err := a.agent(cmd, root, engine)
+	if err != nil {
+		return err
+	}
+	return do(n)
+}
+
+func (a *app) agent(cmd *cobra.Command, root string, engine containers.Engine) (*agent.Agent, error) {
+	host := a.flags.host
+	if host == "" {
+		var err error
+		if host, err = node.HostName(); err != nil {
+			return nil, err
+		}
+	}
+	return agent.New(node.Node{
 		Root:     root,
 		NodeFile: a.flags.nodeFile,
 		Host:     host,
 		Version:  thisVersion().Version,
 		Command:  cmd.Name(),
+		Engine:   engine,
 		Report:   a.print().Progress,
 		Now:      a.now,
-	}, nil
+	}), nil
 }
 
 // rootDir is --root in full: containers are told of paths below it.
@@ -144,36 +173,18 @@ func (a *app) rootDir() (string, error) {
 	return filepath.Abs(a.flags.root)
 }
 
-// withEngine makes the agent with the engine that the node uses. Nothing is
-// asked of the engine yet.
-func (a *app) withEngine(cmd *cobra.Command, do func(*agent.Agent) error) error {
-	node, err := a.node(cmd)
-	if err != nil {
-		return err
-	}
-	name, err := node.EngineName()
-	if err != nil {
-		return err
-	}
-	if node.Engine, err = a.open(name, a.flags.engine, node.Root); err != nil {
-		return err
-	}
-	defer node.Engine.Close()
-	return do(node)
-}
-
 // openEngine prepares to talk to an engine; root is that of --root. A name that
 // is none is left to the node file's check, which knows its line.
 func openEngine(name, address, root string) (containers.Engine, error) {
 	var engine containers.Engine
 	var err error
 	if name == "containerd" {
-		engine, err = containerd.New(containerd.Config{Address: address, Root: filepath.Join("/", root, agent.StateDir, "containerd")})
+		engine, err = containerd.New(containerd.Config{Address: address, Root: filepath.Join("/", root, node.StateDir, "containerd")})
 	} else {
 		engine, err = docker.New(address)
 	}
 	if err != nil {
-		return nil, agent.BadInput{Err: fmt.Errorf("--engine: %w", err)}
+		return nil, node.BadInput{Err: fmt.Errorf("--engine: %w", err)}
 	}
 	return engine, nil
 }

@@ -23,8 +23,8 @@ what somebody changed by hand. It changes nothing and pulls nothing.` +
 		Example: `  kollet plan
   kollet plan --tag 26.2.2 --exit-code --output json`,
 		Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
-			plan, err := node.Plan(ctx, to.options())
+		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+			plan, err := n.Plan(ctx, to.options())
 			switch {
 			case err != nil:
 				return nil, err

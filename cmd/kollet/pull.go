@@ -26,8 +26,8 @@ that arrived before a pull failed or was interrupted are not fetched again.` +
 		Example: `  kollet pull
   kollet pull --tag 26.2.2-1`,
 		Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
-			pulled, err := node.Pull(ctx, to.options())
+		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+			pulled, err := n.Pull(ctx, to.options())
 			if err != nil && len(pulled.Images) == 0 {
 				return nil, err
 			}

@@ -24,8 +24,8 @@ It runs at each boot, by the systemd unit that kollet bootstrap installs, and ev
 		Example: `  kollet recover
   kollet recover --wait 5m`,
 		Args: cobra.NoArgs,
-		RunE: a.changing(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
-			recovery, err := node.Recover(ctx, wait)
+		RunE: a.changing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+			recovery, err := n.Recover(ctx, wait)
 			if err != nil && !recovery.Found {
 				return nil, err
 			}

@@ -22,8 +22,8 @@ and changes nothing of the node.` + exits(map[int]string{exitFailed: "failed; so
 		Example: `  kollet render /root/rendered
   kollet render --root ./image --host cmp1 ./out`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.offline(func(_ context.Context, node *agent.Agent, args []string) (view.View, error) {
-			paths, err := node.Render(to.options(), args[0])
+		RunE: a.offline(func(_ context.Context, n *agent.Agent, args []string) (view.View, error) {
+			paths, err := n.Render(to.options(), args[0])
 			if err != nil && len(paths) == 0 {
 				return nil, err
 			}

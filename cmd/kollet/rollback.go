@@ -24,9 +24,9 @@ the data that they have now. ` + "`kollet history`" + ` tells which generations 
   kollet rollback 3`,
 		Args:              generationArg,
 		ValidArgsFunction: a.generations,
-		RunE: a.changing(func(ctx context.Context, node *agent.Agent, args []string) (view.View, error) {
+		RunE: a.changing(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
 			begun := a.now()
-			result, err := node.Rollback(ctx, generationOf(args))
+			result, err := n.Rollback(ctx, generationOf(args))
 			return a.ended(result, begun), err
 		}),
 	}

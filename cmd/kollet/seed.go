@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/seed"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
@@ -65,7 +66,7 @@ The same input gives the same bytes. The result is readable for you alone.` +
 			}
 			s, err := readSeed(description, change, seed.Format(format.value))
 			if err != nil {
-				return nil, agent.BadInput{Err: err}
+				return nil, node.BadInput{Err: err}
 			}
 			size := 0
 			if dir {

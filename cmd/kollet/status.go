@@ -23,8 +23,8 @@ It changes nothing.` + exits(map[int]string{
 		Example: `  kollet status
   kollet status --exit-code --output json`,
 		Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
-			status, err := node.Status(ctx)
+		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+			status, err := n.Status(ctx)
 			switch {
 			case err != nil:
 				return nil, err

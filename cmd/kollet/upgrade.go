@@ -29,9 +29,9 @@ With nothing to do it ends at once.` + exits(nil, exitDone, exitFailed, exitInpu
   kollet upgrade --tag 26.2.2
   kollet upgrade --image nova-compute=registry:5000/kolla/nova-compute:hotfix`,
 		Args: cobra.NoArgs,
-		RunE: a.changing(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.changing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			begun := a.now()
-			result, err := node.Upgrade(ctx, to.options())
+			result, err := n.Upgrade(ctx, to.options())
 			return a.ended(result, begun), err
 		}),
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/durable"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/userdata"
 	"github.com/kollet/kollet/cmd/kollet/view"
 	"github.com/kollet/kollet/configs/report"
@@ -58,17 +59,17 @@ func (a *app) userdataBuild(name string) *cobra.Command {
       --install https://example.com/kollet --sha256 "$SUM" --part tune.sh --gzip --to user-data
   openstack server create --user-data user-data …`,
 		Args: cobra.NoArgs,
-		RunE: a.offline(func(_ context.Context, node *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.offline(func(_ context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			printed := to.path == "" || to.path == "-"
 			if !printed {
 				if err := to.free(); err != nil {
 					return nil, err
 				}
 			}
-			r, flags := from.recipe(a, node)
+			r, flags := from.recipe(a, n)
 			m, err := userdata.Build(r)
 			if err := errors.Join(flags, err); err != nil {
-				return nil, agent.BadInput{Err: err}
+				return nil, node.BadInput{Err: err}
 			}
 			if printed {
 				return view.UserData{Report: m.Report(), Data: m.Data}, nil
@@ -113,13 +114,13 @@ func (r *recipe) add(cmd *cobra.Command) {
 	complete(cmd, "format", r.format.of)
 }
 
-func (r *recipe) recipe(a *app, node *agent.Agent) (userdata.Recipe, error) {
+func (r *recipe) recipe(a *app, on *agent.Agent) (userdata.Recipe, error) {
 	n := userdata.Node{
-		Host: a.flags.host, NodeFile: filepath.Join(node.Root, node.NodeFile), Overrides: r.overrides, OnNode: r.onNode,
+		Host: a.flags.host, NodeFile: filepath.Join(on.Root, on.NodeFile), Overrides: r.overrides, OnNode: r.onNode,
 		Secrets: map[string]string{}, Install: r.install, Bootstrap: r.args,
 	}
 	if a.flags.root != "" { // as it was given: errors name it
-		n.NodeFile = filepath.Join(a.flags.root, node.NodeFile)
+		n.NodeFile = filepath.Join(a.flags.root, on.NodeFile)
 		n.Tree = filepath.Join(a.flags.root, userdata.EtcDir)
 	}
 	out := userdata.Recipe{Format: userdata.Format(r.format.value), Gzip: r.gzip, Limit: r.limit}
@@ -230,9 +231,9 @@ func (t *target) add(cmd *cobra.Command, usage string) {
 // free finds out, before anything is made, that the result may be written.
 func (t *target) free() error {
 	if _, err := os.Lstat(t.path); err == nil && !t.force {
-		return agent.BadInput{Err: fmt.Errorf("%s: it exists; use --force to replace it, or write to another", t.path)}
+		return node.BadInput{Err: fmt.Errorf("%s: it exists; use --force to replace it, or write to another", t.path)}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return agent.BadInput{Err: err}
+		return node.BadInput{Err: err}
 	}
 	return nil
 }
@@ -251,16 +252,16 @@ The contents of files are not shown. FILE may be - for standard input.` +
 		RunE: a.offline(func(_ context.Context, _ *agent.Agent, args []string) (view.View, error) {
 			data, err := a.readInput(args[0])
 			if err != nil {
-				return nil, agent.BadInput{Err: err}
+				return nil, node.BadInput{Err: err}
 			}
 			m, was64, err := userdata.Read(args[0], data)
 			if err != nil {
-				return nil, agent.BadInput{Err: err}
+				return nil, node.BadInput{Err: err}
 			}
 			shown := m.Report()
 			shown.Base64 = was64
 			if err := m.Problems(args[0]); err != nil {
-				return view.UserData{Report: shown}, agent.BadInput{Err: err}
+				return view.UserData{Report: shown}, node.BadInput{Err: err}
 			}
 			return view.UserData{Report: shown}, nil
 		}),

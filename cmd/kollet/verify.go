@@ -23,8 +23,8 @@ replacing the service. Verify itself changes nothing.` + exits(map[int]string{
 		Example: `  kollet verify
   kollet verify --output json`,
 		Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, node *agent.Agent, _ []string) (view.View, error) {
-			found, err := node.Verify(ctx)
+		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+			found, err := n.Verify(ctx)
 			switch {
 			case err != nil:
 				return nil, err

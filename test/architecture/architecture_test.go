@@ -34,10 +34,11 @@ var rooms = map[string][]string{
 	"agent/guest":      {"agent/gate", "agent/process"},
 	"agent/health":     {"agent/nodefile", "containers"},
 	"agent/journal":    {"agent/durable"},
+	"agent/node":       {"agent/gate", "agent/generation", "agent/guest", "agent/nodefile", "configs", "configs/kolla", "containers"},
 	"agent/nodefile":   {"configs/report"},
 	"agent/process":    {},
 	"agent/seed":       {"agent/durable", "agent/nodefile", "agent/userdata", "configs/report"},
-	"agent/userdata":   {"agent", "agent/nodefile", "configs", "configs/report"},
+	"agent/userdata":   {"agent/node", "agent/nodefile", "configs", "configs/report"},
 
 	"configs":        {"configs/..."},
 	"configs/ini":    {},

@@ -46,12 +46,12 @@ func BenchmarkNothingToDo(b *testing.B) {
 	})
 	b.Run("compute", func(b *testing.B) {
 		onBothComputes(b, func(b *testing.B, c *compute) {
-			nothingToDo(b, c.node, "nothing-compute-"+c.on.name)
+			nothingToDo(b, c.testNode, "nothing-compute-"+c.on.name)
 		})
 	})
 }
 
-func nothingToDo(b *testing.B, n *node, name string) {
+func nothingToDo(b *testing.B, n *testNode, name string) {
 	n.change(string(agent.Unchanged), "upgrade")
 	before := load()
 	var upgrades, versions []float64

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/test/machine"
 )
 
@@ -24,7 +24,7 @@ const (
 // compute is a node with libvirt, nova-compute and the network agent, and the
 // message bus that the last two need.
 type compute struct {
-	*node
+	*testNode
 	registry *machine.Registry
 	rabbit   *machine.Rabbit
 	images   map[string]string // service: tag, where it is not the old version
@@ -68,7 +68,7 @@ func newCompute(b *testing.B, on engine, registry *machine.Registry, rabbit *mac
 		check(b, os.RemoveAll("/run/libvirt")) // on a real node it goes with the machine
 		link("delete", "node0")
 	})
-	c := &compute{node: newNode(b, on), registry: registry, rabbit: rabbit, images: map[string]string{}, extra: map[string]string{}}
+	c := &compute{testNode: newNode(b, on), registry: registry, rabbit: rabbit, images: map[string]string{}, extra: map[string]string{}}
 	c.write("/etc/kollet/secrets/rabbit", rabbit.Password+"\n")
 	c.configure()
 	c.change(string(journal.Committed), "bootstrap")
@@ -88,7 +88,7 @@ func (c *compute) configure() {
 		}
 		services.WriteString(c.extra[name])
 	}
-	c.write(agent.DefaultNodeFile, fmt.Sprintf(`engine: %s
+	c.write(node.DefaultNodeFile, fmt.Sprintf(`engine: %s
 keep: 1
 images: {registry: %s/kolla, tag: %q}
 network: linuxbridge

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/containerd"
 	"github.com/kollet/kollet/containers/docker"
@@ -40,7 +40,7 @@ func onContainerd(c *machine.Containerd) engine {
 	return engine{
 		name: "containerd", address: address, containerd: c, namespace: namespace,
 		connect: func(program, root string) (containers.Engine, error) {
-			return containerd.New(containerd.Config{Address: address, Root: filepath.Join(root, agent.StateDir, "containerd"), Logger: program})
+			return containerd.New(containerd.Config{Address: address, Root: filepath.Join(root, node.StateDir, "containerd"), Logger: program})
 		},
 	}
 }
@@ -57,7 +57,7 @@ func onBoth(b *testing.B, measure func(*testing.B, engine)) {
 }
 
 // version is that of the engine, for reports, as in "Docker 20.10.24".
-func (n *node) version() string {
+func (n *testNode) version() string {
 	n.b.Helper()
 	info, err := n.engine.Info(context.Background())
 	check(n.b, err)

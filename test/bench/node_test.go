@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/test/machine"
 )
 
-// node is a node in the eyes of its operator: a file-system root, an engine and
+// testNode is a node in the eyes of its operator: a file-system root, an engine and
 // the kollet program.
-type node struct {
+type testNode struct {
 	b       *testing.B
 	on      engine
 	root    string
@@ -28,9 +29,9 @@ type node struct {
 
 // newNode makes a node with nothing on it; its containers end with the
 // benchmark.
-func newNode(b *testing.B, on engine) *node {
+func newNode(b *testing.B, on engine) *testNode {
 	b.Helper()
-	n := &node{b: b, on: on, root: machine.Dir(b, "node"), program: program(b, "kollet")}
+	n := &testNode{b: b, on: on, root: machine.Dir(b, "node"), program: program(b, "kollet")}
 	client, err := on.connect(n.program, n.root)
 	check(b, err)
 	n.engine = client
@@ -41,9 +42,9 @@ func newNode(b *testing.B, on engine) *node {
 	return n
 }
 
-func (n *node) clear() {
+func (n *testNode) clear() {
 	ctx := context.Background()
-	all, err := n.engine.List(ctx, map[string]string{agent.LabelNode: filepath.Join(n.root, agent.StateDir)})
+	all, err := n.engine.List(ctx, map[string]string{node.LabelNode: filepath.Join(n.root, node.StateDir)})
 	if err != nil {
 		return // the engine is down; its own end cleans up
 	}
@@ -54,7 +55,7 @@ func (n *node) clear() {
 }
 
 // write puts a file below the node's root.
-func (n *node) write(path, content string) {
+func (n *testNode) write(path, content string) {
 	n.b.Helper()
 	full := filepath.Join(n.root, path)
 	check(n.b, os.MkdirAll(filepath.Dir(full), 0o755))
@@ -62,7 +63,7 @@ func (n *node) write(path, content string) {
 }
 
 // container of a service, as kollet made it.
-func (n *node) container(service string) containers.Container {
+func (n *testNode) container(service string) containers.Container {
 	n.b.Helper()
 	found, err := n.engine.Inspect(context.Background(), service)
 	check(n.b, err)
@@ -71,7 +72,7 @@ func (n *node) container(service string) containers.Container {
 
 // replaceByHand makes the same container anew, gate and all: the gate is open,
 // so it passes at once.
-func (n *node) replaceByHand(service string) {
+func (n *testNode) replaceByHand(service string) {
 	n.b.Helper()
 	ctx := context.Background()
 	old := n.container(service)
@@ -82,12 +83,12 @@ func (n *node) replaceByHand(service string) {
 	check(n.b, n.engine.Start(ctx, id))
 }
 
-func (n *node) command(args ...string) *exec.Cmd {
+func (n *testNode) command(args ...string) *exec.Cmd {
 	return exec.Command(n.program, append([]string{"--root", n.root, "--engine", n.on.address, "--host", "compute-1"}, args...)...)
 }
 
 // change runs a command that may change the node, and wants an outcome.
-func (n *node) change(want string, args ...string) agent.Result {
+func (n *testNode) change(want string, args ...string) agent.Result {
 	n.b.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := n.command(append([]string{"-o", "json"}, args...)...)

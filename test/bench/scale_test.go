@@ -55,7 +55,7 @@ func scaleOn(b *testing.B, on engine) {
 	b.Logf("\n%s", text)
 }
 
-func measureScale(n *node, configure func(first, rest string), count int) scale {
+func measureScale(n *testNode, configure func(first, rest string), count int) scale {
 	n.b.Helper()
 	configure(oldTag, oldTag)
 	n.change(string(journal.Committed), "bootstrap")

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // BenchmarkTimeline traces upgrades of one tiny service, and restarts of a bare
@@ -80,9 +80,9 @@ type upgradeTrace struct {
 }
 
 // lastJournal is that of the last upgrade.
-func (n *node) lastJournal() []journal.Record {
+func (n *testNode) lastJournal() []journal.Record {
 	n.b.Helper()
-	dir := filepath.Join(n.root, agent.StateDir, "journal")
+	dir := filepath.Join(n.root, node.StateDir, "journal")
 	numbers, err := journal.List(dir)
 	check(n.b, err)
 	records, err := journal.Read(dir, numbers[len(numbers)-1])

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/test/machine"
 )
 
@@ -18,7 +18,7 @@ const stable = 200 * time.Millisecond
 
 // tinies writes the node file of so many tiny services, each with a rendered
 // file and a probe. All have the tag but the first, which may have its own.
-func tinies(n *node, registry *machine.Registry, count int, first, tag string) {
+func tinies(n *testNode, registry *machine.Registry, count int, first, tag string) {
 	n.b.Helper()
 	var services strings.Builder
 	for i := range count {
@@ -35,7 +35,7 @@ func tinies(n *node, registry *machine.Registry, count int, first, tag string) {
     health: [{tcp: %q, within: 30s, stable: %v, every: 50ms}]
 `, tinyName(i), image, address, address, stable)
 	}
-	n.write(agent.DefaultNodeFile, fmt.Sprintf("profile: none\nengine: %s\nkeep: 1\nservices:\n%s", n.on.name, services.String()))
+	n.write(node.DefaultNodeFile, fmt.Sprintf("profile: none\nengine: %s\nkeep: 1\nservices:\n%s", n.on.name, services.String()))
 }
 
 func tinyName(i int) string { return fmt.Sprintf("tiny-%d", i) }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/test/machine"
 )
 
@@ -38,7 +38,7 @@ func addressOf(way string) string { return fmt.Sprintf("127.0.0.1:%d", ports[way
 
 // gated is kollet's: an upgrade to a node file that names another image.
 type gated struct {
-	*node
+	*testNode
 	registry *machine.Registry
 	gaps     []journal.Gap
 }
@@ -46,7 +46,7 @@ type gated struct {
 // startGated brings up the old version by kollet.
 func startGated(b *testing.B, on engine, registry *machine.Registry) *gated {
 	b.Helper()
-	g := &gated{node: newNode(b, on), registry: registry}
+	g := &gated{testNode: newNode(b, on), registry: registry}
 	g.configure(oldTag)
 	g.change(string(journal.Committed), "bootstrap")
 	return g
@@ -62,7 +62,7 @@ func (g *gated) replace(tag string) {
 }
 
 func (g *gated) configure(tag string) {
-	g.write(agent.DefaultNodeFile, fmt.Sprintf(`profile: none
+	g.write(node.DefaultNodeFile, fmt.Sprintf(`profile: none
 engine: %s
 keep: 1
 services:

@@ -25,7 +25,7 @@ type whole struct {
 func wholeOn(b *testing.B, on engine) {
 	registry := tinyRegistry(b)
 	counts := []int{1, 3}
-	nodes := map[int]*node{}
+	nodes := map[int]*testNode{}
 	for _, count := range counts {
 		n := newNode(b, on)
 		// Both nodes' services have the same addresses; they take turns.

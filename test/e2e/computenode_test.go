@@ -41,7 +41,7 @@ func onBothComputes(t *testing.T, network string, test func(*testing.T, *compute
 }
 
 type compute struct {
-	*node
+	*testNode
 	on       engineUnderTest
 	registry *machine.Registry
 	rabbit   *machine.Rabbit
@@ -71,16 +71,16 @@ func newCompute(t *testing.T, network string, engine engineUnderTest, registry *
 		images:   map[string]string{},
 		network:  network,
 	}
-	c.node = newNodeOn(t, engine)
+	c.testNode = newNodeOn(t, engine)
 	c.write("/etc/kollet/secrets/rabbit", rabbitPassword+"\n")
 	return c
 }
 
 // in makes the compute node report to a part's test.
 func (c *compute) in(t *testing.T) *compute {
-	inner, n := *c, *c.node
+	inner, n := *c, *c.testNode
 	n.t = t
-	inner.node = &n
+	inner.testNode = &n
 	return &inner
 }
 

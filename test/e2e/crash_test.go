@@ -52,7 +52,7 @@ func killEverywhere(t *testing.T, p *protocol) {
 // time, and recovers: once without disturbance, and once after the recovery
 // itself was killed at its first record and then at its third. It returns how
 // often an upgrade was killed.
-func killAtEachRecord(t *testing.T, n *node, aim, check func()) int {
+func killAtEachRecord(t *testing.T, n *testNode, aim, check func()) int {
 	t.Helper()
 	for record := 1; ; record++ {
 		aim()
@@ -81,7 +81,7 @@ func killAtEachRecord(t *testing.T, n *node, aim, check func()) int {
 }
 
 // killedAt runs the program that kills itself after a record of the journal.
-func (n *node) killedAt(record int, args ...string) (outcome, bool) {
+func (n *testNode) killedAt(record int, args ...string) (outcome, bool) {
 	n.t.Helper()
 	faulty := *n
 	faulty.program = program(n.t, "kollet-faults")
@@ -96,7 +96,7 @@ func (n *node) killedAt(record int, args ...string) (outcome, bool) {
 
 // whole wants a healthy node whose image, file and answer belong together, and
 // returns which of the words it is on.
-func (p *protocol) whole(t *testing.T, n *node, words []string) int {
+func (p *protocol) whole(t *testing.T, n *testNode, words []string) int {
 	t.Helper()
 	s := n.status()
 	if !s.Healthy || s.Interrupted {

@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/firstboot"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // TestFirstBoot takes nodes through what can happen when they boot for the first
@@ -67,7 +67,7 @@ func (p *protocol) save(t *testing.T, w io.Writer, tags ...string) {
 }
 
 // archived writes a compressed archive below a node's root.
-func (p *protocol) archived(n *node, path string, tags ...string) {
+func (p *protocol) archived(n *testNode, path string, tags ...string) {
 	n.t.Helper()
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
@@ -77,7 +77,7 @@ func (p *protocol) archived(n *node, path string, tags ...string) {
 }
 
 // forget removes the tiny images from the engine.
-func (n *node) forget(p *protocol) {
+func (n *testNode) forget(p *protocol) {
 	n.t.Helper()
 	for _, tag := range []string{"v1", "v2"} {
 		if image, err := n.engine.Image(n.t.Context(), p.registry.Addr+"/test/tiny:"+tag); err == nil {
@@ -87,14 +87,14 @@ func (n *node) forget(p *protocol) {
 }
 
 // fresh is a node whose engine has no images, with a systemd that would boot it.
-func (p *protocol) fresh(t *testing.T) *node {
+func (p *protocol) fresh(t *testing.T) *testNode {
 	n := p.node(t)
 	n.forget(p)
 	check(t, os.MkdirAll(n.path("/run/systemd/system"), 0o755))
 	return n
 }
 
-func (n *node) finished() firstboot.Finished {
+func (n *testNode) finished() firstboot.Finished {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path(firstboot.FinishedPath))
 	check(n.t, err)
@@ -103,7 +103,7 @@ func (n *node) finished() firstboot.Finished {
 	return f
 }
 
-func (n *node) log() string {
+func (n *testNode) log() string {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path(firstboot.LogPath))
 	check(n.t, err)
@@ -116,7 +116,7 @@ func (n *node) log() string {
 }
 
 // untouched wants nothing on the node but the record of a failure.
-func (n *node) untouched(o outcome, words ...string) {
+func (n *testNode) untouched(o outcome, words ...string) {
 	n.t.Helper()
 	contains(n.t, o.stderr, words...)
 	f := n.finished()
@@ -127,15 +127,15 @@ func (n *node) untouched(o outcome, words ...string) {
 	if n.exists(firstboot.BegunPath) {
 		n.t.Error("it would go on at the next boot")
 	}
-	all, err := n.engine.List(n.t.Context(), map[string]string{agent.LabelNode: n.path(agent.StateDir)})
+	all, err := n.engine.List(n.t.Context(), map[string]string{node.LabelNode: n.path(node.StateDir)})
 	check(n.t, err)
-	left, _ := filepath.Glob(n.path(agent.StateDir) + "/generations/*")
+	left, _ := filepath.Glob(n.path(node.StateDir) + "/generations/*")
 	if len(all) > 0 || len(left) > 0 {
 		n.t.Errorf("left: %+v, %q", all, left)
 	}
 }
 
-func (n *node) exists(path string) bool {
+func (n *testNode) exists(path string) bool {
 	_, err := os.Lstat(n.path(path))
 	return err == nil
 }
@@ -189,7 +189,7 @@ func airGapped(t *testing.T, p *protocol) {
 	n.must(0, "verify")
 }
 
-func (n *node) read(path string) string {
+func (n *testNode) read(path string) string {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path(path))
 	check(n.t, err)
@@ -233,7 +233,7 @@ func badArchives(t *testing.T, p *protocol) {
 
 func fullDisk(t *testing.T, p *protocol) {
 	n := p.fresh(t)
-	state := n.path(agent.StateDir)
+	state := n.path(node.StateDir)
 	check(t, os.MkdirAll(state, 0o700))
 	check(t, syscall.Mount("tmpfs", state, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() { _ = syscall.Unmount(state, syscall.MNT_DETACH) })
@@ -253,7 +253,7 @@ func fullDisk(t *testing.T, p *protocol) {
 	contains(t, n.log(), "no space left on device")
 }
 
-func (n *node) imageThere(p *protocol) bool {
+func (n *testNode) imageThere(p *protocol) bool {
 	_, err := n.engine.Image(n.t.Context(), p.registry.Addr+"/test/tiny:v1")
 	return err == nil
 }

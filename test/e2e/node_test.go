@@ -14,15 +14,16 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/containerd"
 	"github.com/kollet/kollet/containers/docker"
 	"github.com/kollet/kollet/test/machine"
 )
 
-// node is a node in the eyes of its operator: a file-system root, an engine and
+// testNode is a node in the eyes of its operator: a file-system root, an engine and
 // the kollet program.
-type node struct {
+type testNode struct {
 	t       testing.TB
 	root    string
 	program string
@@ -59,7 +60,7 @@ func onDocker(d *machine.Docker) engineUnderTest {
 func onContainerd(c *machine.Containerd) engineUnderTest {
 	namespace := strings.Trim(machine.CgroupParent(), "/")
 	address := c.Address + "?namespace=" + namespace
-	own := func(root string) string { return filepath.Join(root, agent.StateDir, "containerd") }
+	own := func(root string) string { return filepath.Join(root, node.StateDir, "containerd") }
 	ctr := func(args ...string) *exec.Cmd {
 		return exec.Command("ctr", append([]string{"--address", c.Address, "--namespace", namespace}, args...)...)
 	}
@@ -77,9 +78,9 @@ func onContainerd(c *machine.Containerd) engineUnderTest {
 
 // newNodeOn makes a node with nothing on it. What it runs is removed when the
 // test ends; if the test failed, what is known of it is printed before.
-func newNodeOn(t testing.TB, engine engineUnderTest) *node {
+func newNodeOn(t testing.TB, engine engineUnderTest) *testNode {
 	t.Helper()
-	n := &node{t: t, root: t.TempDir(), program: program(t, "kollet"), socket: engine.address}
+	n := &testNode{t: t, root: t.TempDir(), program: program(t, "kollet"), socket: engine.address}
 	client, err := engine.connect(n.program, n.root)
 	if err != nil {
 		t.Fatal(err)
@@ -108,9 +109,9 @@ func program(t testing.TB, name string) string {
 	return path
 }
 
-func (n *node) clear() {
+func (n *testNode) clear() {
 	ctx := context.Background()
-	all, err := n.engine.List(ctx, map[string]string{agent.LabelNode: filepath.Join(n.root, agent.StateDir)})
+	all, err := n.engine.List(ctx, map[string]string{node.LabelNode: filepath.Join(n.root, node.StateDir)})
 	if err != nil {
 		return // the engine is down; its own end cleans up
 	}
@@ -121,13 +122,13 @@ func (n *node) clear() {
 }
 
 // tell prints what helps to understand a failure.
-func (n *node) tell() {
-	journals, _ := filepath.Glob(filepath.Join(n.root, agent.StateDir, "journal", "*"))
+func (n *testNode) tell() {
+	journals, _ := filepath.Glob(filepath.Join(n.root, node.StateDir, "journal", "*"))
 	for _, path := range journals {
 		data, _ := os.ReadFile(path)
 		n.t.Logf("%s:\n%s", filepath.Base(path), data)
 	}
-	all, _ := n.engine.List(context.Background(), map[string]string{agent.LabelNode: filepath.Join(n.root, agent.StateDir)})
+	all, _ := n.engine.List(context.Background(), map[string]string{node.LabelNode: filepath.Join(n.root, node.StateDir)})
 	for _, c := range all {
 		var out bytes.Buffer
 		_ = n.engine.Logs(context.Background(), c.ID, containers.LogOptions{Tail: 30}, &out)
@@ -135,10 +136,10 @@ func (n *node) tell() {
 	}
 }
 
-func (n *node) path(p string) string { return filepath.Join(n.root, p) }
+func (n *testNode) path(p string) string { return filepath.Join(n.root, p) }
 
 // write puts a file below the node's root.
-func (n *node) write(path, content string) {
+func (n *testNode) write(path, content string) {
 	n.t.Helper()
 	full := n.path(path)
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
@@ -158,14 +159,14 @@ type outcome struct {
 // all is everything that was printed.
 func (o outcome) all() string { return o.stdout + o.stderr }
 
-func (n *node) command(args ...string) *exec.Cmd {
+func (n *testNode) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(n.program, append([]string{"--root", n.root, "--engine", n.socket, "--host", "compute-1"}, args...)...)
 	cmd.Env = append(os.Environ(), n.env...)
 	return cmd
 }
 
 // kollet runs the program as a user does.
-func (n *node) kollet(args ...string) outcome {
+func (n *testNode) kollet(args ...string) outcome {
 	n.t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := n.command(args...)
@@ -178,7 +179,7 @@ func (n *node) kollet(args ...string) outcome {
 }
 
 // must runs kollet and wants the exit status.
-func (n *node) must(code int, args ...string) outcome {
+func (n *testNode) must(code int, args ...string) outcome {
 	n.t.Helper()
 	o := n.kollet(args...)
 	if o.code != code {
@@ -188,7 +189,7 @@ func (n *node) must(code int, args ...string) outcome {
 }
 
 // ask runs kollet with JSON output into a value.
-func (n *node) ask(into any, args ...string) {
+func (n *testNode) ask(into any, args ...string) {
 	n.t.Helper()
 	o := n.must(0, append([]string{"-o", "json"}, args...)...)
 	if err := json.Unmarshal([]byte(o.stdout), into); err != nil {
@@ -196,7 +197,7 @@ func (n *node) ask(into any, args ...string) {
 	}
 }
 
-func (n *node) status() agent.Status {
+func (n *testNode) status() agent.Status {
 	n.t.Helper()
 	var s agent.Status
 	n.ask(&s, "status")
@@ -204,7 +205,7 @@ func (n *node) status() agent.Status {
 }
 
 // service finds a service in the status.
-func (n *node) service(name string) agent.ServiceStatus {
+func (n *testNode) service(name string) agent.ServiceStatus {
 	n.t.Helper()
 	for _, s := range n.status().Services {
 		if s.Name == name {
@@ -216,7 +217,7 @@ func (n *node) service(name string) agent.ServiceStatus {
 }
 
 // healthy wants the whole node healthy, on a generation.
-func (n *node) healthy(generation int) agent.Status {
+func (n *testNode) healthy(generation int) agent.Status {
 	n.t.Helper()
 	s := n.status()
 	if s.Generation != generation || !s.Healthy || s.Interrupted {

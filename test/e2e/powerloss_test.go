@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/firstboot"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
 // boot does what the unit does at each boot.
-func (n *node) boot(code int) outcome {
+func (n *testNode) boot(code int) outcome {
 	n.t.Helper()
 	unit, err := os.ReadFile(n.path("/etc/systemd/system/" + firstboot.UnitName))
 	check(n.t, err)
@@ -76,7 +76,7 @@ func killedBootstrap(t *testing.T, p *protocol) {
 }
 
 // useUnit has the unit run the program without faults.
-func (n *node) useUnit() {
+func (n *testNode) useUnit() {
 	n.t.Helper()
 	path := "/etc/systemd/system/" + firstboot.UnitName
 	n.write(path, strings.ReplaceAll(n.read(path), "kollet-faults", "kollet"))
@@ -106,7 +106,7 @@ func shutDownBootstrap(t *testing.T, p *protocol) {
 	n.healthy(n.finished().Generation)
 }
 
-func (n *node) await(what string, holds func() bool) {
+func (n *testNode) await(what string, holds func() bool) {
 	n.t.Helper()
 	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -161,9 +161,9 @@ func powerLoss(t *testing.T, p *protocol) {
 }
 
 // cutPower ends the engine and every container at once, then boots.
-func (p *protocol) cutPower(n *node) {
+func (p *protocol) cutPower(n *testNode) {
 	n.t.Helper()
-	all, err := n.engine.List(n.t.Context(), map[string]string{agent.LabelNode: n.path(agent.StateDir)})
+	all, err := n.engine.List(n.t.Context(), map[string]string{node.LabelNode: n.path(node.StateDir)})
 	check(n.t, err)
 	p.engine.kill()
 	for _, c := range all {

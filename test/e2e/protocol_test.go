@@ -14,6 +14,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/test/machine"
 )
@@ -70,7 +71,7 @@ type protocol struct {
 
 // node makes a node with the node file of two services, alpha and beta, beta
 // after alpha.
-func (p *protocol) node(t *testing.T) *node {
+func (p *protocol) node(t *testing.T) *testNode {
 	n := newNodeOn(t, p.engine)
 	p.configure(n, "v1", "one", "")
 	n.write("/etc/kollet/secrets/token", "s3cr3t-t0ken\n")
@@ -79,7 +80,7 @@ func (p *protocol) node(t *testing.T) *node {
 
 // configure writes the node file: alpha's image has the tag, its file the word;
 // more is added to the services.
-func (p *protocol) configure(n *node, tag, word, more string) {
+func (p *protocol) configure(n *testNode, tag, word, more string) {
 	n.write("/etc/kollet/node.yaml", fmt.Sprintf(`profile: none
 engine: %s
 images: {registry: %s/test, tag: v1}
@@ -263,7 +264,7 @@ func changedProbe(t *testing.T, p *protocol) {
 
 // untouched wants the failed upgrade to have changed nothing that runs, and the
 // next one to work.
-func untouched(t *testing.T, p *protocol, n *node, alpha, beta agent.ServiceStatus) {
+func untouched(t *testing.T, p *protocol, n *testNode, alpha, beta agent.ServiceStatus) {
 	t.Helper()
 	n.healthy(alpha.Generation)
 	same(t, alpha, n.service("alpha"))
@@ -276,9 +277,9 @@ func untouched(t *testing.T, p *protocol, n *node, alpha, beta agent.ServiceStat
 }
 
 // onlyTheServices wants no container on the node but its two services'.
-func (p *protocol) onlyTheServices(t *testing.T, n *node) {
+func (p *protocol) onlyTheServices(t *testing.T, n *testNode) {
 	t.Helper()
-	all, err := n.engine.List(context.Background(), map[string]string{agent.LabelNode: filepath.Join(n.root, agent.StateDir)})
+	all, err := n.engine.List(context.Background(), map[string]string{node.LabelNode: filepath.Join(n.root, node.StateDir)})
 	check(t, err)
 	if len(all) != 2 {
 		for _, c := range all {
@@ -313,7 +314,7 @@ func failingService(t *testing.T, p *protocol) {
 }
 
 // rolledBack wants the old containers to run again.
-func rolledBack(t *testing.T, p *protocol, n *node, alpha, beta agent.ServiceStatus) {
+func rolledBack(t *testing.T, p *protocol, n *testNode, alpha, beta agent.ServiceStatus) {
 	t.Helper()
 	n.healthy(1)
 	if now := n.service("alpha"); now.Container != alpha.Container {
@@ -331,7 +332,7 @@ func rolledBack(t *testing.T, p *protocol, n *node, alpha, beta agent.ServiceSta
 }
 
 // replaceCommand changes what alpha runs.
-func (p *protocol) replaceCommand(n *node, word, command string) {
+func (p *protocol) replaceCommand(n *testNode, word, command string) {
 	n.t.Helper()
 	p.configure(n, "v2", word, "")
 	data, err := os.ReadFile(n.path("/etc/kollet/node.yaml"))
@@ -404,10 +405,10 @@ func interrupted(t *testing.T, p *protocol) {
 }
 
 // awaitJournal waits until a step of a transaction has begun.
-func awaitJournal(t *testing.T, n *node, to int, step string) {
+func awaitJournal(t *testing.T, n *testNode, to int, step string) {
 	t.Helper()
 	for range 500 {
-		records, _ := journal.Read(n.path(agent.StateDir+"/journal"), to)
+		records, _ := journal.Read(n.path(node.StateDir+"/journal"), to)
 		for _, r := range records {
 			if r.Step == step {
 				return
@@ -448,7 +449,7 @@ func drift(t *testing.T, p *protocol) {
 	n.must(0, "verify")
 
 	// A mounted file.
-	mounted, err := filepath.Glob(n.path(agent.StateDir + "/current/alpha/config/*alpha.conf"))
+	mounted, err := filepath.Glob(n.path(node.StateDir + "/current/alpha/config/*alpha.conf"))
 	check(t, err)
 	check(t, os.Chmod(mounted[0], 0o600))
 	check(t, os.WriteFile(mounted[0], []byte("by hand\n"), 0o600))
@@ -494,7 +495,7 @@ func collection(t *testing.T, p *protocol) {
 		n.must(0, "upgrade")
 	}
 	// beta has not changed since generation 1: its directory stays.
-	kept, err := filepath.Glob(n.path(agent.StateDir + "/generations/*"))
+	kept, err := filepath.Glob(n.path(node.StateDir + "/generations/*"))
 	check(t, err)
 	if len(kept) != 5 { // the current, 3 before it, and beta's
 		t.Fatalf("kept: %v", kept)
@@ -509,7 +510,7 @@ func collection(t *testing.T, p *protocol) {
 	if _, err := n.engine.Image(context.Background(), image); err == nil {
 		t.Fatal("the image of generation 1 is still there")
 	}
-	if _, err := os.Stat(n.path(agent.StateDir + "/generations/000001")); err == nil {
+	if _, err := os.Stat(n.path(node.StateDir + "/generations/000001")); err == nil {
 		t.Fatal("generation 1 is still there")
 	}
 }

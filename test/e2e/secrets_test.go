@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // secretsStayInFiles looks for the broker's password everywhere that somebody
@@ -27,7 +27,7 @@ func secretsStayInFiles(t *testing.T, c *compute) {
 		}
 	}
 	held := 0
-	check(t, filepath.WalkDir(c.path(agent.StateDir), func(path string, d fs.DirEntry, err error) error {
+	check(t, filepath.WalkDir(c.path(node.StateDir), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}

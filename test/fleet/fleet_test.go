@@ -239,7 +239,7 @@ func pulledAlone(t *testing.T, c *control) {
 }
 
 // history is that of a node, its latest upgrade first.
-func (n *node) history() []agent.Entry {
+func (n *testNode) history() []agent.Entry {
 	n.site.t.Helper()
 	var h []agent.Entry
 	n.ask(&h, "history")
@@ -247,7 +247,7 @@ func (n *node) history() []agent.Entry {
 }
 
 // awaitRecord waits until the journal of an upgrade that goes on holds a text.
-func (n *node) awaitRecord(text string) {
+func (n *testNode) awaitRecord(text string) {
 	n.site.t.Helper()
 	seen, _ := filepath.Glob(n.path("disk/var/lib/kollet/journal/*"))
 	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {

@@ -63,7 +63,7 @@ func (c *control) version(tag string) {
 }
 
 // probe sets at which port a node looks whether alpha is well.
-func (c *control) probe(n *node, port int) {
+func (c *control) probe(n *testNode, port int) {
 	c.t.Helper()
 	c.write("inventory/host_vars/"+n.name+".yml", fmt.Sprintf("kollet_node_extra: {vars: {probe: \"%d\"}}\n", port))
 }

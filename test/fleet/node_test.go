@@ -29,7 +29,7 @@ type site struct {
 	t        testing.TB
 	dir      string
 	registry *machine.Registry
-	nodes    []*node
+	nodes    []*testNode
 }
 
 // newSite makes a site without nodes. Its network is a bridge.
@@ -86,8 +86,8 @@ func (s *site) must(argv ...string) string {
 	return string(out)
 }
 
-// node is a machine that kollet manages.
-type node struct {
+// testNode is a machine that kollet manages.
+type testNode struct {
 	site    *site
 	number  int
 	name    string
@@ -96,9 +96,9 @@ type node struct {
 }
 
 // newNode makes a node and switches it on.
-func (s *site) newNode(number int) *node {
+func (s *site) newNode(number int) *testNode {
 	s.t.Helper()
-	n := &node{site: s, number: number, name: fmt.Sprintf("node%d", number), address: fmt.Sprintf("10.88.0.%d", number)}
+	n := &testNode{site: s, number: number, name: fmt.Sprintf("node%d", number), address: fmt.Sprintf("10.88.0.%d", number)}
 	check(s.t, os.MkdirAll(n.path("disk"), 0o755))
 	s.nodes = append(s.nodes, n)
 	s.t.Cleanup(func() {
@@ -111,10 +111,10 @@ func (s *site) newNode(number int) *node {
 	return n
 }
 
-func (n *node) path(name string) string { return n.site.path(n.name + "/" + name) }
+func (n *testNode) path(name string) string { return n.site.path(n.name + "/" + name) }
 
 // on boots the node. It does not wait: see await.
-func (n *node) on() {
+func (n *testNode) on() {
 	t := n.site.t
 	t.Helper()
 	log, err := os.OpenFile(n.path("boot.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
@@ -136,7 +136,7 @@ func (n *node) on() {
 }
 
 // off takes the node's power: all of its processes end at once.
-func (n *node) off() {
+func (n *testNode) off() {
 	if n.boot == nil {
 		return
 	}
@@ -149,7 +149,7 @@ func (n *node) off() {
 }
 
 // await waits until the node lets operators in, which it does once it has booted.
-func (n *node) await() {
+func (n *testNode) await() {
 	n.site.t.Helper()
 	for until := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		out, err := n.ssh("true").CombinedOutput()
@@ -167,12 +167,12 @@ func (s *site) sshArgs() []string {
 	return []string{"-i", s.path("control_key"), "-o", "UserKnownHostsFile=" + s.path("known_hosts"), "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=5", "-o", "BatchMode=yes"}
 }
 
-func (n *node) ssh(command string) *exec.Cmd {
+func (n *testNode) ssh(command string) *exec.Cmd {
 	return exec.Command("ssh", append(n.site.sshArgs(), "root@"+n.address, command)...)
 }
 
 // run runs a command on the node and wants it to succeed.
-func (n *node) run(command string) string {
+func (n *testNode) run(command string) string {
 	n.site.t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := n.ssh(command)
@@ -184,7 +184,7 @@ func (n *node) run(command string) string {
 }
 
 // ask runs kollet with JSON output into a value.
-func (n *node) ask(into any, command string) {
+func (n *testNode) ask(into any, command string) {
 	n.site.t.Helper()
 	out := n.run("kollet -o json " + command)
 	if err := json.Unmarshal([]byte(out), into); err != nil {
@@ -192,7 +192,7 @@ func (n *node) ask(into any, command string) {
 	}
 }
 
-func (n *node) status() agent.Status {
+func (n *testNode) status() agent.Status {
 	n.site.t.Helper()
 	var s agent.Status
 	n.ask(&s, "status")
@@ -201,7 +201,7 @@ func (n *node) status() agent.Status {
 
 // wants checks that the node is healthy and whole on a version: image, file and
 // answer of every service are of it, and nothing differs from the generation.
-func (n *node) wants(version string) {
+func (n *testNode) wants(version string) {
 	n.site.t.Helper()
 	s := n.status()
 	if !s.Healthy || s.Interrupted || len(s.Services) != 2 {
@@ -220,7 +220,7 @@ func (n *node) wants(version string) {
 }
 
 // tell prints what helps to understand a failure.
-func (n *node) tell() {
+func (n *testNode) tell() {
 	t := n.site.t
 	for _, name := range []string{"boot.log", "sshd.log", "dockerd.log"} {
 		data, _ := os.ReadFile(n.path(name))

@@ -9,7 +9,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // live shows progress on a terminal: a line for each step, ticked off when it is
@@ -17,7 +17,7 @@ import (
 type live struct {
 	w      *os.File
 	colour bool
-	marks  map[agent.EventKind]string
+	marks  map[node.EventKind]string
 	step   string // whose line has no end yet
 	bars   *mpb.Progress
 	pulls  map[string]*mpb.Bar // by service
@@ -27,11 +27,11 @@ type live struct {
 const eraseLine = "\r\x1b[K"
 
 func newLive(w *os.File, colour, unicode bool) *live {
-	l := &live{w: w, colour: colour, marks: map[agent.EventKind]string{
-		agent.StepBegins: ".", agent.StepEnds: "ok", agent.StepFails: "failed:",
+	l := &live{w: w, colour: colour, marks: map[node.EventKind]string{
+		node.StepBegins: ".", node.StepEnds: "ok", node.StepFails: "failed:",
 	}}
 	if unicode {
-		l.marks = map[agent.EventKind]string{agent.StepBegins: "…", agent.StepEnds: "✓", agent.StepFails: "✗"}
+		l.marks = map[node.EventKind]string{node.StepBegins: "…", node.StepEnds: "✓", node.StepFails: "✗"}
 	}
 	return l
 }
@@ -40,21 +40,21 @@ func (l *live) write(s string) {
 	_, _ = io.WriteString(l.w, s) // progress that cannot be shown is no failure
 }
 
-func (l *live) event(e agent.Event) {
+func (l *live) event(e node.Event) {
 	switch e.Kind {
-	case agent.StepBegins:
-		l.finish(agent.StepEnds, green, "")
+	case node.StepBegins:
+		l.finish(node.StepEnds, green, "")
 		l.step = e.Step
 		l.resume()
-	case agent.StepEnds:
+	case node.StepEnds:
 		l.step = e.Step
-		l.finish(agent.StepEnds, green, duration(e.Text))
-	case agent.StepFails:
+		l.finish(node.StepEnds, green, duration(e.Text))
+	case node.StepFails:
 		l.step = e.Step
-		l.finish(agent.StepFails, red, "")
-	case agent.Pulling:
+		l.finish(node.StepFails, red, "")
+	case node.Pulling:
 		l.pull(e)
-	case agent.Note:
+	case node.Note:
 		l.say(note(e))
 	}
 }
@@ -62,12 +62,12 @@ func (l *live) event(e agent.Event) {
 // resume shows the step that goes on.
 func (l *live) resume() {
 	if l.step != "" && l.bars == nil {
-		l.write(l.marks[agent.StepBegins] + " " + l.step)
+		l.write(l.marks[node.StepBegins] + " " + l.step)
 	}
 }
 
 // finish ends the line of the step that goes on.
-func (l *live) finish(how agent.EventKind, colour, took string) {
+func (l *live) finish(how node.EventKind, colour, took string) {
 	l.dropBars()
 	if l.step == "" {
 		return
@@ -97,7 +97,7 @@ func (l *live) close() {
 	}
 }
 
-func (l *live) pull(e agent.Event) {
+func (l *live) pull(e node.Event) {
 	if l.bars == nil {
 		l.write(eraseLine)
 		l.bars = mpb.New(mpb.WithOutput(l.w), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond))

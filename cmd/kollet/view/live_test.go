@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // onTerminal runs f with a terminal (pty(7)) and returns what it showed.
@@ -69,14 +70,14 @@ func TestLive(t *testing.T) {
 		s.Err = tty
 		s.Getenv = environment(map[string]string{"TERM": "linux", "LANG": "C.UTF-8", "NO_COLOR": "1"})
 		p := New(s)
-		for _, e := range []agent.Event{
-			{Kind: agent.StepBegins, Step: "check"},
-			{Kind: agent.Note, Text: "mind the gap"},
-			{Kind: agent.StepEnds, Step: "check", Text: "1.5s"},
-			{Kind: agent.StepBegins, Step: "stage"},
-			{Kind: agent.StepFails, Step: "stage", Text: "why"},
-			{Kind: agent.StepBegins, Step: "undo stage"},
-			{Kind: agent.StepBegins, Step: "undo render"},
+		for _, e := range []node.Event{
+			{Kind: node.StepBegins, Step: "check"},
+			{Kind: node.Note, Text: "mind the gap"},
+			{Kind: node.StepEnds, Step: "check", Text: "1.5s"},
+			{Kind: node.StepBegins, Step: "stage"},
+			{Kind: node.StepFails, Step: "stage", Text: "why"},
+			{Kind: node.StepBegins, Step: "undo stage"},
+			{Kind: node.StepBegins, Step: "undo render"},
 		} {
 			p.Progress(e)
 		}
@@ -98,14 +99,14 @@ func TestLiveBars(t *testing.T) {
 		s.Err = tty
 		s.Getenv = environment(map[string]string{"TERM": "linux"})
 		p := New(s)
-		p.Progress(agent.Event{Kind: agent.StepBegins, Step: "pull"})
+		p.Progress(node.Event{Kind: node.StepBegins, Step: "pull"})
 		for i := range int64(5) {
-			p.Progress(agent.Event{Kind: agent.Pulling, Service: "web", Done: i << 20, Total: 8 << 20})
-			p.Progress(agent.Event{Kind: agent.Pulling, Service: "db", Done: i << 20, Total: 4 << 20})
-			p.Progress(agent.Event{Kind: agent.Pulling, Service: "cache", Done: i, Total: 0}) // not known yet
+			p.Progress(node.Event{Kind: node.Pulling, Service: "web", Done: i << 20, Total: 8 << 20})
+			p.Progress(node.Event{Kind: node.Pulling, Service: "db", Done: i << 20, Total: 4 << 20})
+			p.Progress(node.Event{Kind: node.Pulling, Service: "cache", Done: i, Total: 0}) // not known yet
 		}
 		p.Say("interrupted")
-		p.Progress(agent.Event{Kind: agent.StepEnds, Step: "pull", Text: "3s"})
+		p.Progress(node.Event{Kind: node.StepEnds, Step: "pull", Text: "3s"})
 		p.Close()
 	})
 	if !strings.Contains(shown, "interrupted") {
@@ -123,7 +124,7 @@ func TestDumbTerminalGetsLines(t *testing.T) {
 		s.Err = tty
 		s.Getenv = environment(map[string]string{"TERM": "dumb"})
 		p := New(s)
-		p.Progress(agent.Event{Kind: agent.StepBegins, Step: "check"})
+		p.Progress(node.Event{Kind: node.StepBegins, Step: "check"})
 		p.Close()
 	})
 	if shown != "check: begins\r\n" {

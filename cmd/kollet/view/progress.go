@@ -8,12 +8,12 @@ import (
 
 	"github.com/docker/go-units"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // progress shows what goes on. Nothing may be called after close.
 type progress interface {
-	event(agent.Event)
+	event(node.Event)
 	say(line string)
 	close()
 }
@@ -35,9 +35,9 @@ func (s Screen) progress() progress {
 // silent shows nothing.
 type silent struct{}
 
-func (silent) event(agent.Event) {}
-func (silent) say(string)        {}
-func (silent) close()            {}
+func (silent) event(node.Event) {}
+func (silent) say(string)       {}
+func (silent) close()           {}
 
 // lines shows progress where lines stay: in a log, or through a pipe.
 type lines struct {
@@ -51,24 +51,24 @@ func (l *lines) say(line string) {
 	_, _ = io.WriteString(l.w, line+"\n") // progress that cannot be shown is no failure
 }
 
-func (l *lines) event(e agent.Event) {
+func (l *lines) event(e node.Event) {
 	switch e.Kind {
-	case agent.StepBegins:
+	case node.StepBegins:
 		l.say(e.Step + ": begins")
-	case agent.StepEnds:
+	case node.StepEnds:
 		l.say(e.Step + ": done in " + duration(e.Text))
-	case agent.StepFails:
+	case node.StepFails:
 		l.say(e.Step + ": failed")
-	case agent.Pulling:
+	case node.Pulling:
 		l.pull(e)
-	case agent.Note:
+	case node.Note:
 		l.say(note(e))
 	}
 }
 
 // pull tells of a pull at each quarter. Totals grow while the engine learns of
 // layers, so a quarter may come twice; it is told of once.
-func (l *lines) pull(e agent.Event) {
+func (l *lines) pull(e node.Event) {
 	if e.Total <= 0 {
 		return
 	}
@@ -82,7 +82,7 @@ func (l *lines) pull(e agent.Event) {
 
 // note is the line of a Note. Of a long one the rest is shown with the error
 // that ends the command.
-func note(e agent.Event) string {
+func note(e node.Event) string {
 	first, _, _ := strings.Cut(clean(e.Text), "\n")
 	if e.Service != "" {
 		return e.Service + ": " + first

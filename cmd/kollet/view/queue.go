@@ -3,7 +3,7 @@ package view
 import (
 	"time"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // queue shows progress from a goroutine of its own, so that a terminal which
@@ -39,8 +39,8 @@ func (q *queue) add(f func()) {
 	}
 }
 
-func (q *queue) event(e agent.Event) { q.add(func() { q.next.event(e) }) }
-func (q *queue) say(line string)     { q.add(func() { q.next.say(line) }) }
+func (q *queue) event(e node.Event) { q.add(func() { q.next.event(e) }) }
+func (q *queue) say(line string)    { q.add(func() { q.next.say(line) }) }
 
 func (q *queue) close() {
 	close(q.todo)

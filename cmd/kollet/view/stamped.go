@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // stamped puts the time before each line.
@@ -31,7 +31,7 @@ func (s stamped) Write(text []byte) (int, error) {
 // other.
 type both [2]progress
 
-func (b both) event(e agent.Event) {
+func (b both) event(e node.Event) {
 	for _, p := range b {
 		p.event(e)
 	}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 )
 
 // Printer shows one command's result, progress and failure.
@@ -24,7 +24,7 @@ type Printer interface {
 	// and the result, if there is one. result may be nil.
 	Fail(err error, exit int, result View)
 	// Progress shows what goes on meanwhile.
-	Progress(agent.Event)
+	Progress(node.Event)
 	// Say writes a line between the lines of progress.
 	Say(line string)
 	// Close ends the progress: from then on nothing but Show and Fail writes.
@@ -98,7 +98,7 @@ type printer struct {
 	progress progress
 }
 
-func (p *printer) Progress(e agent.Event) {
+func (p *printer) Progress(e node.Event) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.progress.event(e)

@@ -15,6 +15,7 @@ import (
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -243,10 +244,10 @@ func TestYAMLKeepsTypes(t *testing.T) {
 }
 
 func TestFail(t *testing.T) {
-	problems := errors.New("node.yaml:1:2: a: bad\nnode.yaml:3:4: b: bad; its last words:\n  | boom\x1b[31m")
+	problems := errors.New("node.yaml:1:2: a: bad\nnode.yaml:3:4: b: bad; last log lines:\n  | boom\x1b[31m")
 	s, out, err := screen(Table)
 	New(s).Fail(problems, 2, nil)
-	want := "kollet: node.yaml:1:2: a: bad\nkollet: node.yaml:3:4: b: bad; its last words:\n  | boom\uFFFD[31m\n"
+	want := "kollet: node.yaml:1:2: a: bad\nkollet: node.yaml:3:4: b: bad; last log lines:\n  | boom\uFFFD[31m\n"
 	if out.Len() != 0 || err.String() != want {
 		t.Errorf("got %q and %q", out, err)
 	}
@@ -266,19 +267,19 @@ func TestFail(t *testing.T) {
 }
 
 func TestLines(t *testing.T) {
-	events := []agent.Event{
-		{Kind: agent.StepBegins, Step: "pull"},
-		{Kind: agent.Pulling, Service: "web", Done: 10, Total: 0},
-		{Kind: agent.Pulling, Service: "web", Done: 10 << 20, Total: 20 << 20},
-		{Kind: agent.Pulling, Service: "web", Done: 11 << 20, Total: 80 << 20}, // a layer more
-		{Kind: agent.Pulling, Service: "db", Done: 1 << 20, Total: 1 << 20},
-		{Kind: agent.Pulling, Service: "web", Done: 80 << 20, Total: 80 << 20},
-		{Kind: agent.Pulling, Service: "web", Done: 80 << 20, Total: 80 << 20},
-		{Kind: agent.StepEnds, Step: "pull", Text: "1.234s"},
-		{Kind: agent.StepBegins, Step: "stage"},
-		{Kind: agent.StepFails, Step: "stage", Text: "why"},
-		{Kind: agent.Note, Text: "rolling back: why\n  | boom"},
-		{Kind: agent.Note, Service: "web", Text: "left alone"},
+	events := []node.Event{
+		{Kind: node.StepBegins, Step: "pull"},
+		{Kind: node.Pulling, Service: "web", Done: 10, Total: 0},
+		{Kind: node.Pulling, Service: "web", Done: 10 << 20, Total: 20 << 20},
+		{Kind: node.Pulling, Service: "web", Done: 11 << 20, Total: 80 << 20}, // a layer more
+		{Kind: node.Pulling, Service: "db", Done: 1 << 20, Total: 1 << 20},
+		{Kind: node.Pulling, Service: "web", Done: 80 << 20, Total: 80 << 20},
+		{Kind: node.Pulling, Service: "web", Done: 80 << 20, Total: 80 << 20},
+		{Kind: node.StepEnds, Step: "pull", Text: "1.234s"},
+		{Kind: node.StepBegins, Step: "stage"},
+		{Kind: node.StepFails, Step: "stage", Text: "why"},
+		{Kind: node.Note, Text: "rolling back: why\n  | boom"},
+		{Kind: node.Note, Service: "web", Text: "left alone"},
 	}
 	s, out, err := screen(Table)
 	p := New(s)
@@ -287,7 +288,7 @@ func TestLines(t *testing.T) {
 	}
 	p.Say("interrupted")
 	p.Close()
-	p.Progress(agent.Event{Kind: agent.Note, Text: "late"})
+	p.Progress(node.Event{Kind: node.Note, Text: "late"})
 	want := `pull: begins
 pull web: 50% of 20MiB
 pull db: 100% of 1MiB
@@ -322,7 +323,7 @@ func TestStuckTerminal(t *testing.T) {
 	s.Err = writer
 	p := New(s)
 	for range 10 * queueLength {
-		p.Progress(agent.Event{Kind: agent.StepBegins, Step: "cut over"})
+		p.Progress(node.Event{Kind: node.StepBegins, Step: "cut over"})
 	}
 	p.Say("interrupted")
 	if err := p.Show(Files{"/a"}); err != nil || out.Len() == 0 {

@@ -1,4 +1,4 @@
-package agent
+package node
 
 import (
 	"context"
@@ -18,9 +18,9 @@ const (
 	oneTry    = 10 * time.Second       // an engine that takes longer to say who it is does not answer
 )
 
-// await tries until it succeeds, its error is one that waiting does not mend, or
+// Await tries until it succeeds, its error is one that waiting does not mend, or
 // the limit is over. It says what it waits for.
-func (a *Agent) await(ctx context.Context, limit time.Duration, what string, try func(context.Context) error, worth func(error) bool) error {
+func (n *Node) Await(ctx context.Context, limit time.Duration, what string, try func(context.Context) error, worth func(error) bool) error {
 	begun := time.Now()
 	told := begun.Add(-tellAgain)
 	for {
@@ -36,7 +36,7 @@ func (a *Agent) await(ctx context.Context, limit time.Duration, what string, try
 			return fmt.Errorf("waited %v for %s: %w", limit, what, err)
 		}
 		if now.Sub(told) >= tellAgain {
-			a.note("", "waiting for %s, %v more at most: %v", what, (limit - now.Sub(begun)).Round(time.Second), err)
+			n.Note("", "waiting for %s, %v more at most: %v", what, (limit - now.Sub(begun)).Round(time.Second), err)
 			told = now
 		}
 		select {
@@ -47,12 +47,12 @@ func (a *Agent) await(ctx context.Context, limit time.Duration, what string, try
 	}
 }
 
-// awaitEngine waits until the engine answers, and returns what.
-func (a *Agent) awaitEngine(ctx context.Context, limit time.Duration) (info containers.Info, err error) {
-	err = a.await(ctx, limit, "the container engine", func(ctx context.Context) error {
+// AwaitEngine waits until the engine answers, and returns what.
+func (n *Node) AwaitEngine(ctx context.Context, limit time.Duration) (info containers.Info, err error) {
+	err = n.Await(ctx, limit, "the container engine", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, oneTry)
 		defer cancel()
-		info, err = a.Engine.Info(ctx)
+		info, err = n.Engine.Info(ctx)
 		return err
 	}, func(err error) bool {
 		return errors.Is(err, containers.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded)
@@ -64,29 +64,29 @@ func (a *Agent) awaitEngine(ctx context.Context, limit time.Duration) (info cont
 // the engine knows the way there: proxies, mirrors, certificates.
 type patient struct {
 	containers.Engine
-	agent *Agent
+	node  *Node
 	limit time.Duration
 }
 
 // Pull waits for the registry. ErrRegistryUnreachable when that took too long.
 func (p patient) Pull(ctx context.Context, ref string, progress func(containers.Progress)) (image containers.Image, err error) {
-	err = p.agent.await(ctx, p.limit, "the registry of "+ref, func(ctx context.Context) error {
+	err = p.node.Await(ctx, p.limit, "the registry of "+ref, func(ctx context.Context) error {
 		image, err = p.Engine.Pull(ctx, ref, progress)
 		return err
 	}, func(err error) bool { return errors.Is(err, containers.ErrRegistryUnreachable) })
 	return image, err
 }
 
-// waiting is the agent with an engine that waits, and with progress that may be
+// Patient returns the node with an engine that waits, and with progress that may be
 // told of by several pulls at once.
-func (a *Agent) waiting(limit time.Duration) *Agent {
-	waiting := *a
+func (n *Node) Patient(limit time.Duration) *Node {
+	waiting := *n
 	var mu sync.Mutex
 	waiting.Report = func(e Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		a.report(e)
+		n.Emit(e)
 	}
-	waiting.Engine = patient{Engine: a.Engine, agent: &waiting, limit: limit}
+	waiting.Engine = patient{Engine: n.Engine, node: &waiting, limit: limit}
 	return &waiting
 }

@@ -1,4 +1,4 @@
-package agent
+package node
 
 import (
 	"errors"
@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock keeps every other kollet from changing this node until the returned
+// Lock keeps every other kollet from changing this node until the returned
 // function is called, or this process ends in whatever way: flock(2) belongs to
 // the open file.
-func (a *Agent) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(a.state(), 0o700); err != nil {
+func (n *Node) Lock() (unlock func(), err error) {
+	if err := os.MkdirAll(n.State(), 0o700); err != nil {
 		return nil, fmt.Errorf("make the state directory: %w", err)
 	}
-	path := filepath.Join(a.state(), "lock")
+	path := filepath.Join(n.State(), "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the node: %w", err)
@@ -33,7 +33,7 @@ func (a *Agent) lock() (unlock func(), err error) {
 	}
 	// Only for the message above: the lock itself is the flock.
 	if f.Truncate(0) == nil {
-		_, _ = fmt.Fprintf(f, "kollet %s, process %d\n", a.Command, os.Getpid())
+		_, _ = fmt.Fprintf(f, "kollet %s, process %d\n", n.Command, os.Getpid())
 	}
 	return func() { f.Close() }, nil
 }

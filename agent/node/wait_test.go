@@ -1,4 +1,4 @@
-package agent
+package node
 
 import (
 	"context"
@@ -30,9 +30,9 @@ func TestAwait(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var told []string
-			a := &Agent{Report: func(e Event) { told = append(told, e.Text) }}
+			n := &Node{Report: func(e Event) { told = append(told, e.Text) }}
 			tries := 0
-			err := a.await(ctx, c.limit, "a miracle", func(context.Context) error {
+			err := n.Await(ctx, c.limit, "a miracle", func(context.Context) error {
 				err := c.errs[min(tries, len(c.errs)-1)]
 				tries++
 				if c.cancel {

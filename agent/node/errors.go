@@ -1,0 +1,23 @@
+package node
+
+import "errors"
+
+// ErrLocked means that another kollet process is changing this node.
+var ErrLocked = errors.New("another kollet process holds the lock")
+
+// ErrNoGeneration means that the node has not been bootstrapped.
+var ErrNoGeneration = errors.New("this node has no generation yet; run `kollet bootstrap`")
+
+// BadInput wraps a problem with the node file or with what it names. Nothing
+// was touched.
+type BadInput struct{ Err error }
+
+func (e BadInput) Error() string { return e.Err.Error() }
+func (e BadInput) Unwrap() error { return e.Err }
+
+// NeedsOperator means that an upgrade reached neither of its two ends, or that
+// the node is on one of them but not healthy.
+type NeedsOperator struct{ Err error }
+
+func (e NeedsOperator) Error() string { return e.Err.Error() }
+func (e NeedsOperator) Unwrap() error { return e.Err }

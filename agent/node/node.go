@@ -1,0 +1,87 @@
+// Package node is the ground floor of the agent: one node with its paths, its
+// lock, its engine and its containers. Everything that plans, upgrades or shows
+// a node is given one of these.
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/containers"
+)
+
+// Node is one node. The caller sets all fields; the zero value of those marked
+// optional is usable.
+type Node struct {
+	Root     string            // prefix of kollet's own paths (state, node file and what it names); "" on a real node
+	NodeFile string            // optional: path of the node file below Root; default DefaultNodeFile
+	Host     string            // this node's name
+	Version  string            // of kollet
+	Command  string            // the user's command, for the journal and the lock: upgrade, recover, …
+	Engine   containers.Engine // nil for commands that need none
+	Report   func(Event)       // optional: receives progress, from one goroutine at a time
+	Now      func() time.Time
+}
+
+// EngineName returns the name of the engine that a node uses: that of the
+// current generation, else the one in the node file, which may be unknown.
+func EngineName(root, nodeFile string) (string, error) {
+	n := Node{Root: root, NodeFile: nodeFile}
+	current, err := n.Store().Current()
+	if err != nil {
+		return "", err
+	}
+	if current.Engine != "" {
+		return current.Engine, nil
+	}
+	return nodefile.Engine(n.NodeFilePath()), nil
+}
+
+// Store holds the node's generations.
+func (n *Node) Store() generation.Store { return generation.Store{Dir: n.State()} }
+
+// ReadFile reads the node file. change is applied to it for this run.
+func (n *Node) ReadFile(change nodefile.Change) (*nodefile.Node, error) {
+	return nodefile.Load(n.NodeFilePath(), configs.Profile, change)
+}
+
+// GuestFinder finds the guests that this node's generations started.
+func (n *Node) GuestFinder() guest.Finder {
+	return guest.Finder{Proc: Proc, Generations: n.Generations()}
+}
+
+// Guests finds the node's guests.
+func (n *Node) Guests() ([]guest.Guest, error) { return n.GuestFinder().Find() }
+
+// Container finds the container that was created for a service of a generation.
+// ErrNotFound, wrapped, if there is none.
+func (n *Node) Container(ctx context.Context, service string, origin int) (containers.Container, error) {
+	found, err := n.Engine.List(ctx, n.Labels(service, origin))
+	if err != nil {
+		return containers.Container{}, err
+	}
+	if len(found) == 0 {
+		return containers.Container{}, fmt.Errorf("container of %s from generation %d: %w", service, origin, containers.ErrNotFound)
+	}
+	return found[0], nil
+}
+
+// Containers lists all containers that kollet created on this node.
+func (n *Node) Containers(ctx context.Context) ([]containers.Container, error) {
+	return n.Engine.List(ctx, n.Labels("", 0))
+}
+
+// HostName returns the node's name as Nova knows it: the kernel's.
+func HostName() (string, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("read this machine's name: %w", err)
+	}
+	return name, nil
+}

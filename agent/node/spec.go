@@ -1,0 +1,104 @@
+package node
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/configs/kolla"
+	"github.com/kollet/kollet/containers"
+)
+
+// Labels that kollet's containers carry.
+const (
+	LabelNode       = "org.kollet.node"       // state directory of the node it belongs to
+	LabelService    = "org.kollet.service"    // its service
+	LabelGeneration = "org.kollet.generation" // the generation it was created for
+)
+
+// Labels select all containers of this node or, if a service is named, those of
+// one generation of that service.
+func (n *Node) Labels(service string, number int) map[string]string {
+	l := map[string]string{LabelNode: n.State()}
+	if service != "" {
+		l[LabelService] = service
+		l[LabelGeneration] = fmt.Sprint(number)
+	}
+	return l
+}
+
+// StagedName is the name of a service's container until its generation is
+// committed, and again once it has been replaced.
+func StagedName(service string, generation int) string {
+	return fmt.Sprintf("%s-g%d", service, generation)
+}
+
+// StartName is the name of kollet-start in a generation's directory: each
+// generation keeps the one that its containers start with.
+const StartName = "kollet-start"
+
+// ContainerSpec returns the spec of a service's staged container: its own, with
+// kollet-start as the entrypoint, at the gate of the given generation.
+func (n *Node) ContainerSpec(s generation.Service, number int) containers.Spec {
+	spec := s.Spec
+	spec.Name = StagedName(s.Name, number)
+	spec.Image = s.Image.Reference()
+	spec.Labels = n.Labels(s.Name, number)
+	spec.User = "0:0" // kollet-start needs root to apply files, and then becomes the user
+	spec.Restart = containers.RestartNo
+	spec.StopSignal = s.StopSignal
+	spec.Entrypoint = []string{gate.Start, gate.FlagUser + s.User}
+	for _, word := range s.Warm {
+		spec.Entrypoint = append(spec.Entrypoint, gate.FlagWarm+word)
+	}
+	spec.Entrypoint = append(spec.Entrypoint, "--")
+	spec.Command = s.Argv
+	spec.Env = map[string]string{"KOLLA_SERVICE_NAME": s.Name, gate.Strategy: gate.StrategyOnce}
+	for key, value := range s.Spec.Env {
+		spec.Env[key] = value
+	}
+	store := n.Store()
+	spec.Mounts = append(slices.Clone(s.Spec.Mounts),
+		containers.Mount{Type: containers.Bind, Source: filepath.Join(store.Path(number), StartName), Target: gate.Start, ReadOnly: true},
+		containers.Mount{Type: containers.Bind, Source: store.Gate(number, s.Name), Target: gate.Dir},
+		containers.Mount{Type: containers.Bind, Source: store.Config(number, s.Name), Target: gate.Config, ReadOnly: true},
+	)
+	return spec.Canonical()
+}
+
+// KollaStart is the command of Kolla's images: it applies config.json and then
+// runs the command named there (kolla: docker/base/start.sh).
+const KollaStart = "kolla_start"
+
+// ConfigName is where Kolla's contract wants the description of what to
+// copy where (kolla: docker/base/set_configs.py).
+const ConfigName = "config.json"
+
+// KollaConfig tells kollet-start, and the start script of Kolla's images, what to
+// apply.
+func KollaConfig(s generation.Service) ([]byte, error) {
+	if len(s.Command) == 0 && len(s.Argv) > 0 && s.Argv[len(s.Argv)-1] == KollaStart {
+		return nil, fmt.Errorf("its image starts with %s, which runs what it is told and else itself for ever; set services.%s.command", KollaStart, s.Name)
+	}
+	c := kolla.Config{Command: strings.Join(s.Argv, " ")}
+	if len(s.Command) > 0 {
+		var err error
+		if c.Command, err = kolla.Command(s.Command); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range s.Files {
+		c.ConfigFiles = append(c.ConfigFiles, kolla.ConfigFile{Source: gate.Config + "/" + f.Name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm})
+	}
+	for _, p := range s.Modes {
+		if dir, ok := strings.CutSuffix(p.Path, "/"); ok {
+			c.Directories = append(c.Directories, kolla.Directory{Path: dir, Owner: p.Owner, Perm: p.Perm})
+			continue
+		}
+		c.Permissions = append(c.Permissions, kolla.Permission{Path: p.Path, Owner: p.Owner, Perm: p.Perm, Recurse: p.Recurse})
+	}
+	return kolla.Marshal(c)
+}
