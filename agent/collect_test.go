@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
@@ -92,7 +93,7 @@ func TestCollectGenerations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine := &shelf{inUse: c.inUse}
-			a := &Agent{&node.Node{Root: t.TempDir(), Engine: engine}}
+			a := &Agent{&node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}}
 			if err := os.MkdirAll(filepath.Dir(a.NodeFilePath()), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +133,7 @@ func TestCollectAroundDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine := &shelf{all: []containers.Container{made("a", 6), made("b", 2), made("a", 5)}}
-			a := &Agent{&node.Node{Root: t.TempDir(), Engine: engine}}
+			a := &Agent{&node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}}
 			var notes []string
 			a.Report = func(e node.Event) { notes = append(notes, e.Text) }
 			if err := os.MkdirAll(filepath.Dir(a.NodeFilePath()), 0o700); err != nil {
@@ -170,7 +171,7 @@ func TestCollectAroundDamage(t *testing.T) {
 
 func TestCollectContainers(t *testing.T) {
 	engine := &shelf{all: []containers.Container{made("a", 6), made("b", 2), made("a", 5), made("b", 1), made("c", 5)}}
-	a := &Agent{&node.Node{Root: t.TempDir(), Engine: engine}}
+	a := &Agent{&node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}}
 	got, err := a.collect(t.Context(), record(t, a, 6))
 	if err != nil || !slices.Equal(got.Containers, []string{"a5", "b1", "c5"}) || len(got.Pinned) > 0 {
 		t.Errorf("got %+v, %v", got, err)
@@ -185,7 +186,7 @@ func TestCollectContainers(t *testing.T) {
 
 func TestRetire(t *testing.T) {
 	engine := &shelf{}
-	a := &Agent{&node.Node{Engine: engine}}
+	a := &Agent{&node.Node{Host: host.Real(), Engine: engine}}
 	guests := node.Pins{"a 5": true, "5": true}
 	for _, c := range []containers.Container{made("a", 5), made("b", 5), made("a", 51)} {
 		if err := a.retire(t.Context(), c, guests); err != nil {

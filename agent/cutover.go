@@ -12,9 +12,8 @@ import (
 
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
-	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
-	"github.com/kollet/kollet/agent/process"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -52,8 +51,8 @@ func (t *transaction) running(ctx context.Context, g group) (map[string][]string
 type outgoing struct {
 	container containers.Container
 	service   generation.Service
-	process   *process.Process
-	cgroup    guest.Container
+	process   *host.Process
+	cgroup    host.Cgroup
 	protects  bool // guests stay alive when it ends
 
 	told, ended time.Time // zero until it was told to end, and until it had
@@ -94,12 +93,12 @@ func (t *transaction) cutOver(ctx context.Context, g group) error {
 // succeed is the moment in which services are away.
 func (t *transaction) succeed(ctx context.Context, leaving []outgoing, coming []incoming) error {
 	for _, out := range leaving {
-		if err := process.Aside(out.cgroup.Runtime); err != nil {
+		if err := t.Host.Deprioritize(out.cgroup.Shim); err != nil {
 			return err
 		}
-		defer func() { _ = process.Back(out.cgroup.Runtime) }() // it ends soon
+		defer func() { _ = t.Host.Restore(out.cgroup.Shim) }() // it ends soon
 	}
-	err := process.First(func() error {
+	err := host.RunUrgent(func() error {
 		if err := t.stopAll(ctx, leaving); err != nil {
 			return err
 		}
@@ -151,7 +150,7 @@ func (t *transaction) outgoing(ctx context.Context, g group) ([]outgoing, error)
 	for _, m := range g {
 		for _, id := range t.old[m.name] {
 			out, err := t.outgoingOne(ctx, m, id)
-			if errors.Is(err, process.ErrEnded) {
+			if errors.Is(err, host.ErrEnded) {
 				continue // it ended by itself meanwhile
 			}
 			if err != nil {
@@ -171,11 +170,11 @@ func (t *transaction) outgoingOne(ctx context.Context, m member, id string) (out
 	if err := t.Engine.Update(ctx, id, c.Spec.Name, containers.RestartNo); err != nil {
 		return outgoing{}, err
 	}
-	p, err := process.Open(c.PID)
+	p, err := host.Open(c.PID)
 	if err != nil {
 		return outgoing{}, err
 	}
-	cgroup, err := guest.ContainerOf(node.Proc, c.PID)
+	cgroup, err := t.Host.CgroupOf(c.PID)
 	if err != nil {
 		p.Close()
 		return outgoing{}, err
@@ -247,8 +246,8 @@ func (t *transaction) killLeft(out outgoing) error {
 		return err
 	}
 	for _, pid := range pids {
-		p, err := process.Open(pid)
-		if errors.Is(err, process.ErrEnded) {
+		p, err := host.Open(pid)
+		if errors.Is(err, host.ErrEnded) {
 			continue
 		}
 		if err != nil {
@@ -330,8 +329,8 @@ func (t *transaction) startAgain(ctx context.Context, id string, m member) error
 		return err
 	}
 	// A cut over that was killed in its middle has left its shim aside.
-	if cgroup, err := guest.ContainerOf(node.Proc, c.PID); err == nil {
-		_ = process.Back(cgroup.Runtime)
+	if cgroup, err := t.Host.CgroupOf(c.PID); err == nil {
+		_ = t.Host.Restore(cgroup.Shim)
 	}
 	restart := containers.RestartAlways
 	if m.old.Name != "" {

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/generation"
-	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
@@ -247,7 +246,7 @@ func (a *Agent) isOurs(ctx context.Context, pid int) (bool, error) {
 		if c.State != containers.StateRunning {
 			continue
 		}
-		cgroup, err := guest.ContainerOf(node.Proc, c.PID)
+		cgroup, err := a.Host.CgroupOf(c.PID)
 		if err != nil {
 			continue // it ended meanwhile
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
@@ -104,7 +105,7 @@ func TestIsOurs(t *testing.T) {
 		"no containers":  {nil, false},
 		"ended just now": {[]containers.Container{{PID: 1 << 30, State: containers.StateRunning}, {PID: pid, State: containers.StateRunning}}, true},
 	} {
-		a := &Agent{&node.Node{Engine: ours{all: c.all}}}
+		a := &Agent{&node.Node{Host: host.Real(), Engine: ours{all: c.all}}}
 		if got, err := a.isOurs(t.Context(), pid); err != nil || got != c.want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 
-	securejoin "github.com/cyphar/filepath-securejoin"
-
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
@@ -155,8 +153,7 @@ func (d *drifter) mounted() {
 
 // copied checks a file inside the container, as the container sees it.
 func (d *drifter) copied(pid int, f generation.File) {
-	root := filepath.Join(node.Proc, strconv.Itoa(pid), "root")
-	path, err := securejoin.SecureJoin(root, f.Dest)
+	path, err := d.agent.Host.PathInside(pid, f.Dest)
 	if err != nil {
 		d.add("copied file", f.Dest, "%s in %s: %v", f.Dest, d.service.Name, err)
 		return

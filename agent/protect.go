@@ -10,8 +10,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
-	"github.com/kollet/kollet/agent/node"
-	"github.com/kollet/kollet/agent/process"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -51,8 +50,8 @@ func (t *transaction) protect(ctx context.Context, g group) error {
 // protectInside moves guests out of a running container. One that just ended by
 // itself has none left to move.
 func (a *Agent) protectInside(ctx context.Context, c containers.Container) error {
-	cgroup, err := guest.ContainerOf(node.Proc, c.PID)
-	if errors.Is(err, process.ErrEnded) {
+	cgroup, err := a.Host.CgroupOf(c.PID)
+	if errors.Is(err, host.ErrEnded) {
 		return nil
 	}
 	if err != nil {
@@ -147,7 +146,7 @@ func (t *transaction) unknownGuests(ctx context.Context, s generation.Service, i
 // protectContainer moves this node's guests, and what serves them, out of a
 // container's cgroup. It looks at the container's own processes alone, so that
 // it can be repeated while one ends.
-func (a *Agent) protectContainer(ctx context.Context, c guest.Container, anyGuests bool) error {
+func (a *Agent) protectContainer(ctx context.Context, c host.Cgroup, anyGuests bool) error {
 	pids, err := c.Processes()
 	if err != nil {
 		return err
@@ -161,9 +160,9 @@ func (a *Agent) protectContainer(ctx context.Context, c guest.Container, anyGues
 		kept = append(kept, g.PID)
 	}
 	if anyGuests || len(guests) > 0 {
-		kept = append(kept, c.Helpers(pids)...)
+		kept = append(kept, a.GuestFinder().Helpers(pids)...)
 	}
-	return c.Protect(ctx, kept)
+	return a.GuestFinder().Protect(ctx, c, kept)
 }
 
 // Guest is a guest and what a stop of its libvirt would do to it.
@@ -198,7 +197,7 @@ func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 		// The libvirt that runs may be a later one than the guest's own.
 		if s, ok := current.Service(g.Service); ok {
 			if c, err := a.Container(ctx, s.Name, s.Origin); err == nil {
-				if shown.Exposed, err = exposed(c, g.PID); err != nil {
+				if shown.Exposed, err = a.exposed(c, g.PID); err != nil {
 					return nil, err
 				}
 			}
@@ -208,11 +207,11 @@ func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 	return guests, nil
 }
 
-func exposed(c containers.Container, pid int) ([]string, error) {
+func (a *Agent) exposed(c containers.Container, pid int) ([]string, error) {
 	if c.State != containers.StateRunning {
 		return nil, nil
 	}
-	cgroup, err := guest.ContainerOf(node.Proc, c.PID)
+	cgroup, err := a.Host.CgroupOf(c.PID)
 	if err != nil {
 		return nil, err
 	}

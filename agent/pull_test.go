@@ -52,7 +52,7 @@ func (h *hub) Info(context.Context) (containers.Info, error) {
 func pulling(t *testing.T, text string) (*Agent, *hub) {
 	t.Helper()
 	h := &hub{here: map[string]string{"web:1": "one"}, beyond: map[string]string{"web:1": "one", "web:2": "two", "db:1": "base"}}
-	a := &Agent{&node.Node{Root: t.TempDir(), Engine: h, Host: "n", Command: "pull", Now: time.Now}}
+	a := &Agent{&node.Node{Root: t.TempDir(), Engine: h, Name: "n", Command: "pull", Now: time.Now}}
 	if err := os.MkdirAll(filepath.Dir(a.NodeFilePath()), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	st := Status{Node: a.Host, Generation: current.Number, Since: current.Created, Services: []ServiceStatus{}}
+	st := Status{Node: a.Name, Generation: current.Number, Since: current.Created, Services: []ServiceStatus{}}
 	if st.Engine, err = a.Engine.Info(ctx); err != nil {
 		return st, err
 	}

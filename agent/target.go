@@ -65,7 +65,7 @@ func (a *Agent) read(opts Options, reason string) (*target, error) {
 	t.archives = slices.Concat(opts.Archives, file.Images.Archives)
 	t.secrets = a.readSecrets(file, &problems)
 	renderer, err := configs.New(configs.Inputs{
-		Host:      a.Host,
+		Host:      a.Name,
 		Vars:      file.Vars,
 		OwnVars:   file.OwnVars,
 		Secrets:   t.secrets,

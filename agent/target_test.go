@@ -147,7 +147,7 @@ func TestRedactKeepsTheKind(t *testing.T) {
 // readText reads a node file below a root of its own.
 func readText(t *testing.T, text string) (*target, error) {
 	t.Helper()
-	a := &Agent{&node.Node{Root: t.TempDir(), Host: "host"}}
+	a := &Agent{&node.Node{Root: t.TempDir(), Name: "host"}}
 	for path, content := range map[string]string{node.DefaultNodeFile: text, "/etc/kollet/password": "hunter2\n", "/etc/kollet/tiny": "abc\n"} {
 		if err := os.MkdirAll(filepath.Dir(a.Path(path)), 0o700); err != nil {
 			t.Fatal(err)

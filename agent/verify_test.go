@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
-	"github.com/kollet/kollet/agent/process"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -58,14 +58,14 @@ func TestEndedService(t *testing.T) {
 	if err := engine.process.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := process.Open(engine.process.Process.Pid)
+	p, err := host.Open(engine.process.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	service := generation.Service{Name: "nova-compute", Origin: 2, Health: []nodefile.Probe{
 		{Exec: []string{"true"}, Within: time.Minute, Limit: time.Minute, Every: time.Millisecond, Stable: time.Minute},
 	}}
-	tx := &transaction{Agent: &Agent{&node.Node{Root: t.TempDir(), Engine: engine}}, to: generation.Generation{Number: 2, Services: []generation.Service{service}}, watch: newWatch(engine)}
+	tx := &transaction{Agent: &Agent{&node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}}, to: generation.Generation{Number: 2, Services: []generation.Service{service}}, watch: newWatch(engine)}
 	tx.watch.add(incoming{id: "c", service: service, process: p})
 	err = tx.verify(t.Context())
 	tx.watch.stop()

@@ -9,8 +9,8 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/health"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
-	"github.com/kollet/kollet/agent/process"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -18,7 +18,7 @@ import (
 type incoming struct {
 	id      string
 	service generation.Service
-	process *process.Process
+	process *host.Process
 
 	told, ended time.Time // the old one was told to end, and had ended; zero if there was none
 	opened      time.Time
@@ -35,7 +35,7 @@ func (t *transaction) incoming(ctx context.Context, g group) ([]incoming, error)
 		if err != nil {
 			return nil, err
 		}
-		p, err := process.Open(c.PID)
+		p, err := host.Open(c.PID)
 		if err != nil {
 			return nil, fmt.Errorf("the staged %s has ended at its gate: %w", m.name, err)
 		}

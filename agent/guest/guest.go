@@ -5,7 +5,6 @@
 package guest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/agent/host"
 )
 
 // Guest is a QEMU process that a container of this node started.
@@ -31,26 +31,20 @@ type Guest struct {
 // Same reports whether both are the same process, not merely the same number.
 func (g Guest) Same(other Guest) bool { return g.PID == other.PID && g.Start == other.Start }
 
-// Finder looks for guests.
+// Finder finds guests.
 type Finder struct {
-	Proc        string // /proc
+	Host        host.Host
 	Generations string // directory of the node's generations
 }
 
-// Find returns the guests of this node, by name. A guest is told by its root
-// file system: that of the container that started it, in which the gate
-// directory of a generation of this node is mounted. It stays so when the
-// guest is moved to another cgroup and its container is stopped.
+// Find returns the guests of this node, sorted by name. A guest is recognised by
+// its root file system: that of the container that started it, in which the gate
+// directory of a generation of this node is mounted. This does not change when
+// the guest is moved to another cgroup or its container is stopped.
 func (f Finder) Find() ([]Guest, error) {
-	entries, err := os.ReadDir(f.Proc)
+	pids, err := f.Host.Processes()
 	if err != nil {
 		return nil, fmt.Errorf("find guests: %w", err)
-	}
-	var pids []int
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			pids = append(pids, pid)
-		}
 	}
 	guests, err := f.Among(pids)
 	slices.SortFunc(guests, func(a, b Guest) int {
@@ -64,7 +58,7 @@ func (f Finder) Among(pids []int) ([]Guest, error) {
 	var guests []Guest
 	for _, pid := range pids {
 		g, err := f.inspect(pid)
-		if gone(err) {
+		if host.Gone(err) {
 			continue // the process ended meanwhile
 		}
 		if err != nil {
@@ -77,22 +71,21 @@ func (f Finder) Among(pids []int) ([]Guest, error) {
 	return guests, nil
 }
 
-// inspect returns the zero Guest for a process that is none of this node's.
+// inspect returns the zero Guest for a process that is no guest of this node.
 func (f Finder) inspect(pid int) (Guest, error) {
-	dir := filepath.Join(f.Proc, strconv.Itoa(pid))
-	cmdline, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+	args, err := f.Host.CommandLine(pid)
 	if err != nil {
 		return Guest{}, err
 	}
-	name, uuid, ok := parseCmdline(cmdline)
+	name, uuid, ok := parseArguments(args)
 	if !ok {
 		return Guest{}, nil
 	}
-	generation, service, err := f.startedBy(dir)
+	generation, service, err := f.startedBy(pid)
 	if err != nil || generation == 0 {
 		return Guest{}, err
 	}
-	start, err := startTime(dir)
+	start, err := f.Host.StartTime(pid)
 	if err != nil {
 		return Guest{}, err
 	}
@@ -100,21 +93,14 @@ func (f Finder) inspect(pid int) (Guest, error) {
 }
 
 // startedBy finds the generation and service whose gate directory is mounted in
-// the process's file system, and makes sure that it is this node's.
-func (f Finder) startedBy(dir string) (int, string, error) {
-	mounts, err := os.ReadFile(filepath.Join(dir, "mountinfo"))
-	if errors.Is(err, errNoMounts) {
-		return 0, "", fs.ErrNotExist
-	}
-	if err != nil {
+// the process's file system, and checks that the directory is this node's.
+func (f Finder) startedBy(pid int) (int, string, error) {
+	root, err := f.Host.MountRoot(pid, gate.Dir)
+	if err != nil || root == "" {
 		return 0, "", err
 	}
-	root, ok := mountRoot(string(mounts), gate.Dir)
-	if !ok {
-		return 0, "", nil
-	}
-	// root ends in NNNNNN/SERVICE/gate; a generation that was removed under a
-	// running guest has "//deleted" behind it.
+	// root ends in NNNNNN/SERVICE/gate; "//deleted" follows if the generation
+	// was removed while the guest ran.
 	parts := strings.Split(strings.TrimSuffix(root, "//deleted"), "/")
 	if len(parts) < 3 {
 		return 0, "", nil
@@ -131,7 +117,7 @@ func (f Finder) startedBy(dir string) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	theirs, err := os.Stat(filepath.Join(dir, "root", gate.Dir))
+	theirs, err := os.Stat(f.Host.ProcessPath(pid, "root"+gate.Dir))
 	if err != nil {
 		return 0, "", err
 	}
@@ -141,12 +127,14 @@ func (f Finder) startedBy(dir string) (int, string, error) {
 	return generation, service, nil
 }
 
-// parseCmdline recognises QEMU as libvirt starts it: -name guest=NAME,… and
-// -uuid UUID (libvirt: src/qemu/qemu_command.c). The first of each counts:
-// behind them come words of the guest's owner, such as its kernel's command
+// parseArguments recognises QEMU as libvirt starts it: -name guest=NAME,… and
+// -uuid UUID (libvirt: src/qemu/qemu_command.c). The first of each counts: the
+// guest's owner controls some later arguments, such as its kernel's command
 // line, which may be -uuid.
-func parseCmdline(cmdline []byte) (name, uuid string, ok bool) {
-	args := strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00")
+func parseArguments(args []string) (name, uuid string, ok bool) {
+	if len(args) == 0 {
+		return "", "", false
+	}
 	program := filepath.Base(args[0])
 	if !strings.HasPrefix(program, "qemu-system-") && program != "qemu-kvm" && program != "kvm" {
 		return "", "", false
@@ -162,7 +150,7 @@ func parseCmdline(cmdline []byte) (name, uuid string, ok bool) {
 	return name, uuid, name != "" && uuid != ""
 }
 
-// guestName takes NAME out of guest=NAME,debug-threads=on; QEMU doubles commas
+// guestName extracts NAME from guest=NAME,debug-threads=on; QEMU doubles commas
 // within a value.
 func guestName(option string) string {
 	const mark = "\x00"
@@ -174,41 +162,4 @@ func guestName(option string) string {
 	}
 	first, _, _ := strings.Cut(option, ",")
 	return strings.ReplaceAll(first, mark, ",")
-}
-
-// startTime reads field 22 of /proc/PID/stat.
-func startTime(dir string) (uint64, error) {
-	fields, err := statFields(dir)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseUint(fields[19], 10, 64)
-}
-
-func statFields(dir string) ([]string, error) {
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-	if err != nil {
-		return nil, err
-	}
-	fields := parseStat(stat)
-	if len(fields) < 20 {
-		return nil, fmt.Errorf("read %s: expected at least 22 fields", filepath.Join(dir, "stat"))
-	}
-	return fields, nil
-}
-
-// parseStat returns the fields of a stat file from the third, the state, on.
-// The command name before them is in parentheses and may hold blanks and
-// parentheses itself (proc_pid_stat(5)).
-func parseStat(stat []byte) []string {
-	end := bytes.LastIndexByte(stat, ')')
-	if end < 0 {
-		return nil
-	}
-	return strings.Fields(string(stat[end+1:]))
-}
-
-// gone reports whether an error under /proc means that the process ended.
-func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoProcess)
 }

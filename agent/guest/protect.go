@@ -4,83 +4,76 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
-	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/host"
 )
 
-const (
-	errThreaded = unix.EOPNOTSUPP
-	errNoDevice = unix.ENODEV // the cgroup was removed while it was read
-)
-
-// group is where protected processes go, at the top of each hierarchy; under
-// systemd it is a scope of that name.
+// group is the cgroup of protected processes, at the top of each hierarchy; under
+// systemd it is the prefix of their scopes.
 const group = "kollet-guests"
 
-// helpers are the programs that guests go on needing when their libvirt ends:
+// helpers are the programs that guests still need after their libvirt has ended:
 // virtlogd reads their consoles, the others serve their devices.
 var helpers = []string{"virtlogd", "swtpm", "virtiofsd", "passt", "slirp4netns", "qemu-pr-helper", "vhost-user-gpu"}
 
 // Helpers returns those of the processes that guests depend on.
-func (c Container) Helpers(pids []int) []int {
+func (f Finder) Helpers(pids []int) []int {
 	var found []int
 	for _, pid := range pids {
-		comm, err := os.ReadFile(filepath.Join(c.proc, strconv.Itoa(pid), "comm"))
-		if err == nil && slices.Contains(helpers, strings.TrimSpace(string(comm))) {
+		name, err := f.Host.CommandName(pid)
+		if err == nil && slices.Contains(helpers, name) {
 			found = append(found, pid)
 		}
 	}
 	return found
 }
 
-// Protect moves processes out of the container's cgroup, in the hierarchies
-// where they still sit in it and in no other, so that limits which libvirt set
-// elsewhere stay in force. Then it proves that none is left in it: with the
-// host's pid namespace, the runtime ends a container by killing every process
-// in its cgroup (runc: libcontainer/state_linux.go, destroy).
-func (c Container) Protect(ctx context.Context, pids []int) error {
+// Protect moves processes out of a container's cgroup in those hierarchies in
+// which they are in it, so that limits which libvirt set elsewhere stay in force.
+// Then it checks that none is left in it: with the host's pid namespace, the
+// runtime ends a container by killing every process in its cgroup (runc:
+// libcontainer/state_linux.go, destroy).
+func (f Finder) Protect(ctx context.Context, cgroup host.Cgroup, pids []int) error {
 	for _, pid := range pids {
-		names, err := c.Holds(pid)
+		hierarchies, err := cgroup.Holds(pid)
 		if err != nil {
 			return fmt.Errorf("protect process %d: %w", pid, err)
 		}
-		for _, name := range names {
-			if err := c.moveOut(ctx, pid, name); err != nil {
-				return fmt.Errorf("protect process %d: move it out of %s in cgroup hierarchy %q: %w", pid, c.own[name], name, err)
+		for _, hierarchy := range hierarchies {
+			if err := f.moveOut(ctx, cgroup, pid, hierarchy); err != nil {
+				return fmt.Errorf("protect process %d: move it out of %s in cgroup hierarchy %q: %w", pid, cgroup.Path(hierarchy), hierarchy, err)
 			}
 		}
 	}
-	return c.prove(pids)
+	return checkProtected(cgroup, pids)
 }
 
-// moveOut uses a scope where systemd owns the hierarchy, since it is the only
-// one who may make groups there (systemd: docs/CGROUP_DELEGATION.md).
-func (c Container) moveOut(ctx context.Context, pid int, name string) error {
-	if _, err := os.Stat("/run/systemd/system"); err == nil && (name == "" || name == "name=systemd") {
-		if err := scope(ctx, pid); err != nil {
-			return err
-		}
-		names, err := c.Holds(pid)
-		if err != nil || !slices.Contains(names, name) {
-			return err
-		}
-		return errors.New("systemd did not move it")
+// moveOut uses a scope in hierarchies that systemd owns: only systemd may create
+// cgroups there (systemd: docs/CGROUP_DELEGATION.md).
+func (f Finder) moveOut(ctx context.Context, cgroup host.Cgroup, pid int, hierarchy string) error {
+	if !f.Host.RunsSystemd() || hierarchy != "" && hierarchy != "name=systemd" {
+		return cgroup.Move(pid, hierarchy, group)
 	}
-	return c.move(pid, name, group)
+	if err := scope(ctx, pid); err != nil {
+		return err
+	}
+	held, err := cgroup.Holds(pid)
+	if err != nil || !slices.Contains(held, hierarchy) {
+		return err
+	}
+	return errors.New("systemd did not move it")
 }
 
-// scope asks systemd to put a process into a scope of its own in machine.slice.
+// scope makes systemd move a process to a scope of its own in machine.slice.
 func scope(ctx context.Context, pid int) error {
 	conn, err := dbus.NewSystemConnectionContext(ctx)
 	if err != nil {
-		return fmt.Errorf("reach systemd: %w", err)
+		return fmt.Errorf("connect to systemd: %w", err)
 	}
 	defer conn.Close()
 	done := make(chan string, 1)
@@ -106,17 +99,17 @@ func scope(ctx context.Context, pid int) error {
 	}
 }
 
-// prove returns an error that names every process that the container's end
-// would still kill.
-func (c Container) prove(pids []int) error {
+// checkProtected returns an error that names every process that would be killed
+// with the container.
+func checkProtected(cgroup host.Cgroup, pids []int) error {
 	var left []string
 	for _, pid := range pids {
-		names, err := c.Holds(pid)
+		hierarchies, err := cgroup.Holds(pid)
 		if err != nil {
-			return fmt.Errorf("prove that process %d is safe: %w", pid, err)
+			return fmt.Errorf("check that process %d is protected: %w", pid, err)
 		}
-		if len(names) > 0 {
-			left = append(left, fmt.Sprintf("%d (in %s)", pid, strings.Join(names, ", ")))
+		if len(hierarchies) > 0 {
+			left = append(left, fmt.Sprintf("%d (in %s)", pid, strings.Join(hierarchies, ", ")))
 		}
 	}
 	if len(left) > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
 	"github.com/kollet/kollet/containers"
@@ -21,7 +22,8 @@ import (
 type Node struct {
 	Root     string            // prefix of kollet's own paths (state, node file and what it names); "" on a real node
 	NodeFile string            // optional: path of the node file below Root; default DefaultNodeFile
-	Host     string            // this node's name
+	Name     string            // this node's host name
+	Host     host.Host         // the machine
 	Version  string            // of kollet
 	Command  string            // the user's command, for the journal and the lock: upgrade, recover, …
 	Engine   containers.Engine // nil for commands that need none
@@ -53,7 +55,7 @@ func (n *Node) ReadFile(change nodefile.Change) (*nodefile.Node, error) {
 
 // GuestFinder finds the guests that this node's generations started.
 func (n *Node) GuestFinder() guest.Finder {
-	return guest.Finder{Proc: Proc, Generations: n.Generations()}
+	return guest.Finder{Host: n.Host, Generations: n.Generations()}
 }
 
 // Guests finds the node's guests.

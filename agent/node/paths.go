@@ -11,9 +11,6 @@ const (
 	InstanceData    = "/run/cloud-init/instance-data.json" // cloud-init: doc/rtd/explanation/instancedata.rst
 )
 
-// Proc is the proc file system.
-const Proc = "/proc"
-
 // Path returns a path of kollet's own below the node's root.
 func (n *Node) Path(p string) string { return filepath.Join(n.Root, p) }
 

@@ -110,7 +110,7 @@ func (a *app) provision(cmd *cobra.Command, to *provisioning) error {
 	}
 	begun := a.now()
 	return a.changing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
-		a.print().Say(fmt.Sprintf("bootstrap of %s begins, by kollet %s", n.Host, n.Version))
+		a.print().Say(fmt.Sprintf("bootstrap of %s begins, by kollet %s", n.Name, n.Version))
 		result, err := to.run(ctx, n, a)
 		a.print().Say(ending(result, err))
 		return a.ended(result, begun), err

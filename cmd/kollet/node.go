@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/cmd/kollet/view"
 	"github.com/kollet/kollet/containers"
@@ -146,17 +147,18 @@ func (a *app) withEngine(cmd *cobra.Command, do func(*agent.Agent) error) error 
 }
 
 func (a *app) agent(cmd *cobra.Command, root string, engine containers.Engine) (*agent.Agent, error) {
-	host := a.flags.host
-	if host == "" {
+	name := a.flags.host
+	if name == "" {
 		var err error
-		if host, err = node.HostName(); err != nil {
+		if name, err = node.HostName(); err != nil {
 			return nil, err
 		}
 	}
 	return agent.New(node.Node{
 		Root:     root,
 		NodeFile: a.flags.nodeFile,
-		Host:     host,
+		Name:     name,
+		Host:     host.Real(),
 		Version:  thisVersion().Version,
 		Command:  cmd.Name(),
 		Engine:   engine,

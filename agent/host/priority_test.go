@@ -1,4 +1,4 @@
-package process
+package host
 
 import (
 	"os"
@@ -17,7 +17,7 @@ func policyOf(t *testing.T, pid int) uint32 {
 	return attr.Policy
 }
 
-func TestAsideAndBack(t *testing.T) {
+func TestDeprioritizeAndRestore(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "read go; sleep 1000 & echo $!; wait")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -39,7 +39,7 @@ func TestAsideAndBack(t *testing.T) {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, pid, 3); err != nil {
 		t.Fatal(err)
 	}
-	if err := Aside(pid); err != nil {
+	if err := Real().Deprioritize(pid); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := in.Write([]byte("\n")); err != nil {
@@ -59,7 +59,7 @@ func TestAsideAndBack(t *testing.T) {
 			t.Errorf("process %d has policy %d", p, got)
 		}
 	}
-	if err := Back(pid); err != nil {
+	if err := Real().Restore(pid); err != nil {
 		t.Fatal(err)
 	}
 	attr, err := unix.SchedGetAttr(pid, 0)
@@ -68,25 +68,25 @@ func TestAsideAndBack(t *testing.T) {
 	}
 }
 
-func TestAsideOfWhatEnded(t *testing.T) {
+func TestDeprioritizeEnded(t *testing.T) {
 	cmd := exec.Command("true")
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	for _, do := range []func(int) error{Aside, Back} {
+	for _, do := range []func(int) error{Real().Deprioritize, Real().Restore} {
 		if err := do(cmd.Process.Pid); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-func TestFirst(t *testing.T) {
+func TestRunUrgent(t *testing.T) {
 	tid, inside := 0, 0
 	before, err := unix.SchedGetAttr(os.Getpid(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = First(func() error {
+	err = RunUrgent(func() error {
 		tid = unix.Gettid()
 		attr, err := unix.SchedGetAttr(tid, 0)
 		if err != nil {

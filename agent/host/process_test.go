@@ -1,4 +1,4 @@
-package process_test
+package host_test
 
 import (
 	"bufio"
@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kollet/kollet/agent/process"
+	"github.com/kollet/kollet/agent/host"
 )
 
 // long is how long is waited for what is about to happen.
@@ -30,9 +30,9 @@ func child(t *testing.T, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func open(t *testing.T, pid int) *process.Process {
+func open(t *testing.T, pid int) *host.Process {
 	t.Helper()
-	p, err := process.Open(pid)
+	p, err := host.Open(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestOpenNobody(t *testing.T) {
 	cmd := child(t, "true")
 	cmd.Wait()
 	for _, pid := range []int{cmd.Process.Pid, 0, -1} {
-		if _, err := process.Open(pid); !errors.Is(err, process.ErrEnded) || !strings.Contains(err.Error(), strconv.Itoa(pid)) {
+		if _, err := host.Open(pid); !errors.Is(err, host.ErrEnded) || !strings.Contains(err.Error(), strconv.Itoa(pid)) {
 			t.Errorf("process %d: %v", pid, err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestEndsByItself(t *testing.T) {
 
 // After Close nothing is known: above all not that the process ended.
 func TestClosed(t *testing.T) {
-	p, err := process.Open(child(t, "sleep", "1000").Process.Pid)
+	p, err := host.Open(child(t, "sleep", "1000").Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}

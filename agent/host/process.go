@@ -1,6 +1,4 @@
-// Package process follows and signals a process by its pidfd, which unlike a
-// number never comes to mean another process (pidfd_open(2)).
-package process
+package host
 
 import (
 	"context"
@@ -15,14 +13,16 @@ import (
 // ErrEnded means that the process has ended already.
 var ErrEnded = errors.New("process has ended")
 
-// Process is a process of this machine, not necessarily a child.
+// Process is a process of this machine, not necessarily a child. It is held by a
+// pidfd, which unlike a number is never reused for another process
+// (pidfd_open(2)).
 type Process struct {
 	PID int
 	fd  int
 }
 
-// Open takes hold of a process. ErrEnded, wrapped, if there is none; a number
-// below 1 is what engines give a container that does not run.
+// Open opens a process. ErrEnded, wrapped, if there is none, also for a number
+// below 1: engines report one for a container that does not run.
 func Open(pid int) (*Process, error) {
 	if pid < 1 {
 		return nil, fmt.Errorf("process %d: %w", pid, ErrEnded)
@@ -37,7 +37,7 @@ func Open(pid int) (*Process, error) {
 	return &Process{PID: pid, fd: fd}, nil
 }
 
-// Close lets go of the process.
+// Close closes the pidfd.
 func (p *Process) Close() { _ = unix.Close(p.fd) }
 
 // Signal sends a signal. It is no error if the process has ended.
@@ -49,9 +49,9 @@ func (p *Process) Signal(signal unix.Signal) error {
 	return nil
 }
 
-// Ended waits up to the given time for the process to end, and reports whether
-// it has. A pidfd becomes readable when its process ends, before its parent has
-// reaped it. A negative time waits for ever.
+// Ended waits for the process to end, for as long as within, and reports whether
+// it has. A zombie has ended: a pidfd becomes readable before the parent reaps
+// the process. A negative time means no limit.
 func (p *Process) Ended(within time.Duration) (bool, error) {
 	deadline := time.Now().Add(within)
 	for {
@@ -67,7 +67,7 @@ func (p *Process) Ended(within time.Duration) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("wait for process %d: %w", p.PID, err)
 		}
-		if fds[0].Revents&unix.POLLNVAL != 0 { // closed: nobody knows whether it ended
+		if fds[0].Revents&unix.POLLNVAL != 0 { // closed: whether it has ended is unknown
 			return false, fmt.Errorf("wait for process %d: %w", p.PID, unix.EBADF)
 		}
 		return n > 0, nil
@@ -75,12 +75,12 @@ func (p *Process) Ended(within time.Duration) (bool, error) {
 }
 
 // Wait returns nil when the process has ended, or the context's error. Unlike
-// Ended it costs nothing meanwhile, neither a thread nor a look now and then:
-// an upgrade waits for as many processes as the node has services.
+// Ended it uses neither a thread nor polling: an upgrade waits for one process
+// of every service.
 func (p *Process) Wait(ctx context.Context) error {
 	fd, err := unix.FcntlInt(uintptr(p.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
-		err = unix.SetNonblock(fd, true) // what os.NewFile knows a file by that can be waited for with others
+		err = unix.SetNonblock(fd, true) // so that os.NewFile adds it to the runtime's poller
 	}
 	if err != nil {
 		return fmt.Errorf("wait for process %d: %w", p.PID, err)
@@ -93,16 +93,25 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(0, 1)) })()
 	var ended bool
-	var looked error
+	var perr error
 	err = conn.Read(func(uintptr) bool {
-		ended, looked = p.Ended(0)
-		return ended || looked != nil
+		ended, perr = p.Ended(0)
+		return ended || perr != nil
 	})
 	switch {
-	case ended || looked != nil:
-		return looked
+	case ended || perr != nil:
+		return perr
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return fmt.Errorf("wait for process %d: %w", p.PID, err)
+}
+
+// KillGroup kills the process group that a process leads. It does nothing if the
+// process leads none. The caller makes sure that the number still means the
+// process it wants to end.
+func KillGroup(pid int) {
+	if group, err := unix.Getpgid(pid); pid > 1 && err == nil && group == pid {
+		_ = unix.Kill(-group, unix.SIGKILL)
+	}
 }

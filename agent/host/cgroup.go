@@ -1,0 +1,262 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// CgroupV2 reports whether the machine has the unified hierarchy alone
+// (cgroups(7)).
+func (h Host) CgroupV2() (bool, error) {
+	root := filepath.Join(h.Sys, "fs/cgroup")
+	if _, err := os.Stat(root); err != nil {
+		return false, err
+	}
+	return exists(filepath.Join(root, "cgroup.controllers")), nil
+}
+
+// Membership is a process's path in every cgroup hierarchy. Its keys are the
+// hierarchies' controllers as in /proc/PID/cgroup, "" for the unified one.
+type Membership map[string]string
+
+// Membership reads the cgroups of a process.
+func (h Host) Membership(pid int) (Membership, error) { return h.membership(number(pid)) }
+
+func (h Host) membership(process string) (Membership, error) {
+	return readMembership(filepath.Join(h.Proc, process, "cgroup"))
+}
+
+func readMembership(file string) (Membership, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return parseMembership(string(data)), nil
+}
+
+// parseMembership parses a cgroup file of /proc (cgroups(7)): lines of
+// HIERARCHY-ID:CONTROLLERS:PATH.
+func parseMembership(data string) Membership {
+	m := Membership{}
+	for line := range strings.Lines(data) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) == 3 {
+			m[parts[1]] = parts[2]
+		}
+	}
+	return m
+}
+
+// inside returns the hierarchies in which m lies within container. A container
+// without a cgroup of its own in a hierarchy is at its root there, and the root
+// belongs to no container.
+func (m Membership) inside(container Membership) []string {
+	var names []string
+	for name, own := range container {
+		if at := m[name]; own != "/" && (at == own || strings.HasPrefix(at, own+"/")) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Cgroup is the cgroup of a container, in all hierarchies. It is read while the
+// container's first process runs: afterwards /proc no longer has it.
+type Cgroup struct {
+	Shim int // parent of the first process: the engine's shim; 0 if unknown
+
+	host   Host
+	own    Membership
+	mounts map[string]string
+}
+
+// CgroupOf reads the cgroup of the container whose first process is pid. In a
+// hierarchy that the runtime does not use, the container shares the cgroup of
+// the shim or of this process: that one is not the container's. ErrEnded,
+// wrapped, if the process has ended.
+func (h Host) CgroupOf(pid int) (Cgroup, error) {
+	own, err := h.Membership(pid)
+	if Gone(err) {
+		err = ErrEnded
+	}
+	if err != nil {
+		return Cgroup{}, fmt.Errorf("read the cgroup of process %d: %w", pid, err)
+	}
+	shim, err := h.parent(pid)
+	if err != nil {
+		shim = 0 // the first process has just ended
+	}
+	for _, outside := range []string{"self", number(shim)} {
+		m, err := h.membership(outside)
+		if err != nil {
+			continue // it has ended
+		}
+		for _, name := range m.inside(own) {
+			delete(own, name)
+		}
+	}
+	mounts, err := h.hierarchies()
+	if err != nil {
+		return Cgroup{}, err
+	}
+	return Cgroup{Shim: shim, host: h, own: own, mounts: mounts}, nil
+}
+
+// Path returns the container's path in a hierarchy, "" if it has no cgroup there.
+func (c Cgroup) Path(hierarchy string) string { return c.own[hierarchy] }
+
+// Holds returns the hierarchies, sorted, in which any thread of a process is in
+// the container: ending the container ends the process. A zombie thread stays in
+// its cgroup until it is reaped, and does not count.
+func (c Cgroup) Holds(pid int) ([]string, error) {
+	tasks, err := filepath.Glob(c.host.ProcessPath(pid, "task/*/cgroup"))
+	if err != nil || len(tasks) == 0 {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, task := range tasks {
+		m, err := readMembership(task)
+		if Gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		names := m.inside(c.own)
+		if len(names) > 0 && ended(filepath.Dir(task)) {
+			continue
+		}
+		for _, name := range names {
+			seen[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen)), nil
+}
+
+// Processes returns every process in the container's cgroup and those below it.
+func (c Cgroup) Processes() ([]int, error) {
+	pids := map[int]bool{}
+	for hierarchy, own := range c.own {
+		mount, ok := c.mount(hierarchy)
+		if own == "/" || !ok {
+			continue
+		}
+		err := processesBelow(filepath.Join(mount, own), pids)
+		if err != nil {
+			return nil, fmt.Errorf("list the processes of a container: %w", err)
+		}
+	}
+	return slices.Sorted(maps.Keys(pids)), nil
+}
+
+// processesBelow reads the processes of a cgroup and of those below it. The
+// directory of a cgroup without children has two links and is not listed: this
+// runs while a service is down.
+func processesBelow(dir string, pids map[int]bool) error {
+	var st unix.Stat_t
+	err := unix.Stat(dir, &st)
+	if Gone(err) {
+		return nil
+	}
+	if err != nil {
+		return &os.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	if err := readProcs(filepath.Join(dir, "cgroup.procs"), pids); err != nil || st.Nlink == 2 {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !Gone(err) {
+		return err
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		if err := processesBelow(filepath.Join(dir, entry.Name()), pids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readProcs reads a cgroup.procs file. That of a threaded cgroup cannot be read
+// (EOPNOTSUPP, cgroups(7)): its processes are listed in the domain above it.
+// ENODEV means that the cgroup was removed meanwhile.
+func readProcs(file string, pids map[int]bool) error {
+	data, err := os.ReadFile(file)
+	if Gone(err) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for field := range bytes.FieldsSeq(data) {
+		if pid, err := strconv.Atoi(string(field)); err == nil && pid > 0 {
+			pids[pid] = true
+		}
+	}
+	return nil
+}
+
+func (c Cgroup) mount(hierarchy string) (string, bool) {
+	for controller := range strings.SplitSeq(hierarchy, ",") {
+		if at, ok := c.mounts[controller]; ok {
+			return at, true
+		}
+	}
+	return "", false
+}
+
+// Move moves all threads of a process into the cgroup with this path in a
+// hierarchy, which it creates if needed. It is no error if the process has ended.
+func (c Cgroup) Move(pid int, hierarchy, path string) error {
+	mount, ok := c.mount(hierarchy)
+	if !ok {
+		return fmt.Errorf("cgroup hierarchy %q is not mounted here", hierarchy)
+	}
+	dir := filepath.Join(mount, path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if strings.Contains(","+hierarchy+",", ",cpuset,") {
+		if err := inheritCPUs(mount, dir); err != nil {
+			return err
+		}
+	}
+	err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(number(pid)), 0)
+	if Gone(err) {
+		return nil
+	}
+	return err
+}
+
+// inheritCPUs copies the parent's CPUs and memory nodes to a new cpuset of
+// cgroup v1, which accepts no process while it is empty (cpuset(7)).
+func inheritCPUs(from, to string) error {
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		have, err := os.ReadFile(filepath.Join(to, file))
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimSpace(have)) > 0 {
+			continue
+		}
+		all, err := os.ReadFile(filepath.Join(from, file))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, file), all, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+// Package host reads the state of the machine: its processes, mounts, cgroups,
+// capabilities, clock and init system. It imports nothing of kollet's.
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host says where the machine's state is read from. Real returns that of the
+// machine itself; tests point it at directories of their own.
+type Host struct {
+	Root string // parent of /dev, /lib and /var/lib
+	Proc string // the proc file system
+	Sys  string // the sys file system
+	Run  string // runtime state: sockets, systemd, cloud-init
+
+	Now                 func() time.Time
+	ClockSynchronized   func() (bool, error)     // whether the kernel's clock is synchronized
+	MissingCapabilities func() ([]string, error) // what the kernel knows and this process can never have
+}
+
+// Real returns the machine that this program runs on.
+func Real() Host {
+	return Host{
+		Root: "/", Proc: "/proc", Sys: "/sys", Run: "/run",
+		Now: time.Now, ClockSynchronized: clockSynchronized, MissingCapabilities: missingCapabilities,
+	}
+}
+
+// HasFile reports whether a path below Root exists.
+func (h Host) HasFile(path string) bool { return exists(filepath.Join(h.Root, path)) }
+
+// RunsSystemd reports whether systemd is the init system (sd_booted(3)).
+func (h Host) RunsSystemd() bool { return exists(filepath.Join(h.Run, "systemd/system")) }
+
+// clockSynchronized asks the kernel, see adjtimex(2).
+func clockSynchronized() (bool, error) {
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	if err != nil {
+		return false, fmt.Errorf("read the clock's state: %w", err)
+	}
+	const timeError = 5 // TIME_ERROR
+	return state != timeError && t.Status&unix.STA_UNSYNC == 0, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Gone reports whether an error means that a process has ended: its directory in
+// /proc disappears, and files that were open there fail with ESRCH.
+func Gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrEnded)
+}

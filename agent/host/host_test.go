@@ -1,0 +1,128 @@
+package host_test
+
+import (
+	"math/bits"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/kollet/kollet/agent/host"
+)
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	h := host.Host{Root: dir, Run: filepath.Join(dir, "run")}
+	if h.RunsSystemd() || h.HasFile("/dev/kvm") {
+		t.Error("an empty machine has systemd or KVM")
+	}
+	write(t, dir+"/run/systemd/system/x", "")
+	write(t, dir+"/dev/kvm", "")
+	if !h.RunsSystemd() || !h.HasFile("/dev/kvm") {
+		t.Error("systemd or KVM is not found")
+	}
+}
+
+// The kernel's own view of the bounding set is in /proc.
+func TestMissingCapabilities(t *testing.T) {
+	missing, err := host.Real().MissingCapabilities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "CapBnd:\t")
+	line, _, _ := strings.Cut(after, "\n")
+	bounding, err := strconv.ParseUint(line, 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := strconv.Atoi(strings.TrimSpace(string(last)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(missing), top+1-bits.OnesCount64(bounding); got != want {
+		t.Errorf("%d are missing, want %d: %v", got, want, missing)
+	}
+	for _, name := range missing {
+		if name != strings.ToUpper(name) || !strings.HasPrefix(name, "CAP_") {
+			t.Errorf("%q is no name of a capability", name)
+		}
+	}
+}
+
+func TestProcesses(t *testing.T) {
+	proc := t.TempDir()
+	write(t, proc+"/20/cmdline", "/var/lib/log-writer\x00--id\x00")
+	write(t, proc+"/20/comm", "log-writer\n")
+	write(t, proc+"/20/stat", "20 (a) b) S 7 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4711 99")
+	write(t, proc+"/21/cmdline", "")
+	write(t, proc+"/irq/x", "")
+	h := host.Host{Proc: proc}
+	pids, err := h.Processes()
+	slices.Sort(pids)
+	if err != nil || !slices.Equal(pids, []int{20, 21}) {
+		t.Errorf("%v, %v", pids, err)
+	}
+	if args, err := h.CommandLine(20); err != nil || !slices.Equal(args, []string{"/var/lib/log-writer", "--id"}) {
+		t.Errorf("%q, %v", args, err)
+	}
+	if args, err := h.CommandLine(21); err != nil || len(args) > 0 {
+		t.Errorf("a kernel thread: %q, %v", args, err)
+	}
+	if name, err := h.CommandName(20); err != nil || name != "log-writer" {
+		t.Errorf("%q, %v", name, err)
+	}
+	if start, err := h.StartTime(20); err != nil || start != 4711 {
+		t.Errorf("%d, %v", start, err)
+	}
+	for argument, want := range map[string]bool{"/var/lib/log-writer": true, "/var/lib/log-write": false, "/var/lib/log-writer2": false, "--id": false} {
+		if got, err := h.HasProcess(argument); err != nil || got != want {
+			t.Errorf("%s: %v, %v", argument, got, err)
+		}
+	}
+	if _, err := (host.Host{Proc: proc + "/none"}).HasProcess("x"); err == nil {
+		t.Error("no error without /proc")
+	}
+}
+
+// A link in a container's file system leads to a file there, not on the host.
+func TestPathInside(t *testing.T) {
+	proc := t.TempDir()
+	write(t, proc+"/7/root/etc/nova/nova.conf", "")
+	if err := os.Symlink("/etc/nova", proc+"/7/root/link"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := host.Host{Proc: proc}.PathInside(7, "/link/nova.conf")
+	if err != nil || got != proc+"/7/root/etc/nova/nova.conf" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestKillGroup(t *testing.T) {
+	member := child(t, "sleep", "1000")
+	host.KillGroup(member.Process.Pid) // leads no group
+	host.KillGroup(0)
+	if ended, err := open(t, member.Process.Pid).Ended(0); ended || err != nil {
+		t.Errorf("not a leader: %v, %v", ended, err)
+	}
+	leader := exec.Command("sleep", "1000")
+	leader.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := leader.Start(); err != nil {
+		t.Fatal(err)
+	}
+	host.KillGroup(leader.Process.Pid)
+	if err := leader.Wait(); err == nil {
+		t.Error("the group was not killed")
+	}
+}

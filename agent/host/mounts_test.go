@@ -1,0 +1,142 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// fakeMounts is a host with the mount table of one process, a number or "self".
+func fakeMounts(t testing.TB, process, table string) Host {
+	t.Helper()
+	proc := t.TempDir()
+	err := os.Mkdir(filepath.Join(proc, process), 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(proc, process, "mountinfo"), []byte(table), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Host{Proc: proc}
+}
+
+func TestMountOf(t *testing.T) {
+	h := fakeMounts(t, "self", `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:20 / /run rw,nosuid - tmpfs run rw
+31 30 0:21 / /run/lock rw shared:7 master:3 - tmpfs run rw
+32 22 0:22 / /dev rw master:4 propagate_from:2 - devtmpfs dev rw
+33 22 0:23 / /srv rw shared:8 - ext4 /dev/sdb rw
+34 33 0:24 / /srv rw - ext4 /dev/sdc rw
+35 22 0:25 / /with\040blank\134 rw shared:9 - ext4 shared:no rw
+36 22 0:26 / /named rw - ext4 shared:1 rw
+37 22 0:27 / /nosource rw - ext4  rw
+`)
+	for path, want := range map[string]Mount{
+		"/":               {"/", true, false},
+		"/var/lib":        {"/", true, false},
+		"/run":            {"/run", false, false},
+		"/run/":           {"/run", false, false},
+		"/run/libvirt":    {"/run", false, false},
+		"/running":        {"/", true, false},
+		"/run/lock":       {"/run/lock", true, true},
+		"/run/lock/a/b":   {"/run/lock", true, true},
+		"/run/locks":      {"/run", false, false},
+		"/dev/kvm":        {"/dev", false, true},
+		"/srv/a":          {"/srv", false, false}, // the mount on top
+		`/with blank\/x`:  {`/with blank\`, true, false},
+		"/with":           {"/", true, false},
+		"/named":          {"/named", false, false},
+		"/nosource/below": {"/nosource", false, false},
+		"/..data":         {"/", true, false},
+	} {
+		if got, err := h.MountOf(path); err != nil || got != want {
+			t.Errorf("%s is on %+v, want %+v (%v)", path, got, want, err)
+		}
+	}
+	if got, err := fakeMounts(t, "self", "").MountOf("/x"); err != nil || got != (Mount{}) {
+		t.Errorf("without mounts: %+v, %v", got, err)
+	}
+	if _, err := fakeMounts(t, "self", "short line\n").MountOf("/x"); err == nil {
+		t.Error("no error for a broken line")
+	}
+	if _, err := (Host{Proc: t.TempDir()}).MountOf("/x"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without /proc: %v", err)
+	}
+}
+
+func TestMountRoot(t *testing.T) {
+	h := fakeMounts(t, "7", `100 99 0:50 / / rw,relatime master:1 - overlay overlay rw,lowerdir=/l
+101 100 8:1 /lib/kollet/generations/000002/old/gate /.kollet/gate rw - ext4 /dev/sda1 rw
+102 100 8:1 /a\040b/000003/nova-libvirt/gate//deleted /.kollet/gate rw,relatime shared:5 - ext4 /dev/sda1 rw
+103 100 8:1 /x /with\040blank\011tab\012end\134back rw - ext4 /dev/sda1 rw
+105 100 8:1 /y /ends\040 rw - ext4 /dev/sda1 rw
+104 100 8:1 /.kollet/gate /mnt rw - ext4 /dev/sda1 rw
+`)
+	for target, want := range map[string]string{
+		"/.kollet/gate":                 "/a b/000003/nova-libvirt/gate//deleted", // the one on top
+		"/":                             "/",
+		"/with blank\ttab\nend\\back":   "/x",
+		"/ends ":                        "/y",
+		"/mnt":                          "/.kollet/gate",
+		"/with\\040blank":               "",
+		"/.kollet":                      "",
+		"/lib/kollet/generations/00000": "",
+	} {
+		if got, err := h.MountRoot(7, target); err != nil || got != want {
+			t.Errorf("%s: %q, %v", target, got, err)
+		}
+	}
+	if _, err := h.MountRoot(8, "/"); !errors.Is(err, ErrEnded) || !Gone(err) {
+		t.Errorf("a process that does not exist: %v", err)
+	}
+}
+
+// The kernel says EINVAL of a zombie's mounts.
+func TestMountRootOfZombie(t *testing.T) {
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	h, pid := Real(), cmd.Process.Pid
+	for deadline := time.Now().Add(30 * time.Second); !ended(h.ProcessPath(pid, "")); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not end")
+		}
+	}
+	if _, err := os.ReadFile(h.ProcessPath(pid, "mountinfo")); err == nil {
+		t.Fatal("a zombie has mounts; is the kernel another?")
+	}
+	if _, err := h.MountRoot(pid, "/"); !errors.Is(err, ErrEnded) {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzMounts: no mount table makes a lookup panic or invent a path.
+func FuzzMounts(f *testing.F) {
+	f.Add("22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n30 22 0:20 / /run\\040x rw - tmpfs run rw\n", "/run x/y")
+	f.Add("32 31 0:29 / /u rw - cgroup2 cgroup2 rw\n33 31 0:30 / /v rw - cgroup cgroup rw,cpu\n", "/u")
+	f.Add(`1 2 3:4 /a\0 /\777\ rw - cgroup c r`, `/\777\`)
+	f.Fuzz(func(t *testing.T, table, path string) {
+		h := fakeMounts(t, "1", table)
+		if err := os.Symlink("1", filepath.Join(h.Proc, "self")); err != nil {
+			t.Fatal(err)
+		}
+		if at, _ := h.MountOf(path); at.Point == "" && (at.Shared || at.Slave) {
+			t.Error("no mount is shared")
+		}
+		if root, _ := h.MountRoot(1, path); len(root) > len(table) {
+			t.Errorf("%q", root)
+		}
+		mounts, _ := h.hierarchies()
+		for name, at := range mounts {
+			if len(fmt.Sprint(name, at)) > len(table) {
+				t.Errorf("%q is mounted at %q", name, at)
+			}
+		}
+	})
+}

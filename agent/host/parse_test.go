@@ -1,0 +1,129 @@
+package host
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+const after = " S 1 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4711 99 1 18446744073709551615"
+
+func TestParseStat(t *testing.T) {
+	for name, c := range map[string]struct {
+		stat  string
+		state string
+		start string
+	}{
+		"plain":             {"3 (qemu-system-x86)" + after, "S", "4711"},
+		"blanks":            {"3 (CPU 0/KVM)" + after, "S", "4711"},
+		"parentheses":       {"3 (a) R 9 (b)" + after, "S", "4711"},
+		"open alone":        {"3 (()" + after, "S", "4711"},
+		"a line end":        {"3 (a\nb)" + after + "\n", "S", "4711"},
+		"nothing in it":     {"3 ()" + after, "S", "4711"},
+		"short":             {"3 (a) S 1 2", "S", ""},
+		"empty":             {"", "", ""},
+		"no command":        {"3 a S 1", "", ""},
+		"ends with command": {"3 (a)", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fields := parseStat([]byte(c.stat))
+			var state, start string
+			if len(fields) > 0 {
+				state = fields[0]
+			}
+			if len(fields) > 19 {
+				start = fields[19]
+			}
+			if state != c.state || start != c.start {
+				t.Errorf("got %q, %q", state, start)
+			}
+		})
+	}
+}
+
+// FuzzParseStat: no command name shifts the fields behind it.
+func FuzzParseStat(f *testing.F) {
+	f.Add("a) R (b")
+	f.Fuzz(func(t *testing.T, comm string) {
+		if fields := parseStat([]byte("3 (" + comm + ")" + after)); len(fields) < 20 || fields[0] != "S" || fields[19] != "4711" {
+			t.Errorf("%q", fields)
+		}
+		for _, field := range parseStat([]byte(comm)) {
+			if strings.ContainsAny(field, " )") {
+				t.Errorf("field %q of %q", field, comm)
+			}
+		}
+	})
+}
+
+func TestInside(t *testing.T) {
+	container := Membership{"pids": "/docker/abc", "cpu": "/docker/abc", "memory": "/", "": "/system.slice/docker-abc.scope"}
+	for name, c := range map[string]struct {
+		process Membership
+		want    []string
+	}{
+		"the container itself":       {container, []string{"", "cpu", "pids"}},
+		"below it":                   {Membership{"pids": "/docker/abc/libvirt/a", "cpu": "/machine/a", "": "/system.slice/docker-abc.scope/x"}, []string{"", "pids"}},
+		"a longer name":              {Membership{"pids": "/docker/abcd", "cpu": "/docker/abc-2/x", "": "/system.slice/docker-abc.scope2"}, nil},
+		"above it":                   {Membership{"pids": "/docker", "cpu": "/", "memory": "/", "": "/system.slice"}, nil},
+		"the root is no container's": {Membership{"memory": "/"}, nil},
+		"in another hierarchy":       {Membership{"blkio": "/docker/abc"}, nil},
+		"in no cgroup":               {Membership{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.process.inside(container)
+			slices.Sort(got)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func FuzzMembership(f *testing.F) {
+	f.Add("12:pids:/docker/abc\n0::/x\n", "12:pids:/docker/abcd\n")
+	f.Add("0::\n", "0::/\n")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		process, container := parseMembership(a), parseMembership(b)
+		for _, name := range process.inside(container) {
+			at, own := process[name], container[name]
+			if own == "/" || at != own && !strings.HasPrefix(at, own+"/") {
+				t.Errorf("%q is not in %q", at, own)
+			}
+		}
+	})
+}
+
+// hierarchies is what a container's processes and moves use to find cgroups.
+func TestHierarchies(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want map[string]string // mount point by hierarchy
+	}{
+		"hybrid": {`31 23 0:28 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755
+32 31 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate
+33 31 0:30 / /sys/fs/cgroup/systemd rw shared:9 - cgroup cgroup rw,xattr,name=systemd
+34 31 0:31 / /sys/fs/cgroup/cpu,cpuacct rw shared:10 master:2 - cgroup cgroup rw,cpu,cpuacct
+35 31 0:32 /docker/abc /mnt/pids rw - cgroup cgroup rw,pids
+36 31 0:33 / /sys/fs/cgroup/with\040blank rw - cgroup cgroup rw,memory
+`, map[string]string{"": "/sys/fs/cgroup/unified", "name=systemd": "/sys/fs/cgroup/systemd", "cpu,cpuacct": "/sys/fs/cgroup/cpu,cpuacct", "cpuacct,cpu": "/sys/fs/cgroup/cpu,cpuacct", "pids": "", "memory": "/sys/fs/cgroup/with blank"}},
+		"version 2": {"31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", map[string]string{"": "/sys/fs/cgroup", "memory": "", "name=systemd": ""}},
+		"none":      {"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n", map[string]string{"": "", "cpu": ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mounts, err := fakeMounts(t, "self", c.text).hierarchies()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cgroup := Cgroup{mounts: mounts}
+			for hierarchy, want := range c.want {
+				if got, ok := cgroup.mount(hierarchy); got != want || ok != (want != "") {
+					t.Errorf("%q: %q, %v", hierarchy, got, ok)
+				}
+			}
+		})
+	}
+	if _, err := fakeMounts(t, "self", "broken - cgroup\n").hierarchies(); err == nil {
+		t.Error("no error for a broken line")
+	}
+}

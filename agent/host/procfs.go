@@ -1,0 +1,140 @@
+package host
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	securejoin "github.com/cyphar/filepath-securejoin"
+	"golang.org/x/sys/unix"
+)
+
+func number(pid int) string { return strconv.Itoa(pid) }
+
+// ProcessPath returns a path below a process's directory in /proc.
+func (h Host) ProcessPath(pid int, path string) string {
+	return filepath.Join(h.Proc, number(pid), path)
+}
+
+// PathInside returns where a path of a process's file system is on this host.
+// Symbolic links are followed as the process would follow them.
+func (h Host) PathInside(pid int, path string) (string, error) {
+	return securejoin.SecureJoin(h.ProcessPath(pid, "root"), path)
+}
+
+// Processes lists the machine's processes.
+func (h Host) Processes() ([]int, error) {
+	entries, err := os.ReadDir(h.Proc)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// HasProcess reports whether a process runs whose first argument is this. A node
+// has many processes, so it does as little as possible for each.
+func (h Host) HasProcess(argument string) (bool, error) {
+	want := append([]byte(argument), 0)
+	proc, err := os.Open(h.Proc)
+	if err != nil {
+		return false, fmt.Errorf("list processes: %w", err)
+	}
+	defer proc.Close()
+	names, err := proc.Readdirnames(-1)
+	if err != nil {
+		return false, fmt.Errorf("list processes: %w", err)
+	}
+	start := make([]byte, len(want))
+	for _, name := range names {
+		if name[0] < '1' || name[0] > '9' {
+			continue // no process
+		}
+		fd, err := unix.Openat(int(proc.Fd()), name+"/cmdline", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue // it has ended
+		}
+		n, err := unix.Read(fd, start)
+		_ = unix.Close(fd)
+		if err == nil && bytes.Equal(start[:n], want) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// CommandLine returns a process's arguments; none for a kernel thread or a zombie.
+func (h Host) CommandLine(pid int) ([]string, error) {
+	data, err := os.ReadFile(h.ProcessPath(pid, "cmdline"))
+	if err != nil {
+		return nil, err
+	}
+	data = bytes.TrimRight(data, "\x00")
+	if len(data) == 0 {
+		return nil, nil
+	}
+	return strings.Split(string(data), "\x00"), nil
+}
+
+// CommandName returns the name of a process's program, at most 15 bytes of it.
+func (h Host) CommandName(pid int) (string, error) {
+	data, err := os.ReadFile(h.ProcessPath(pid, "comm"))
+	return strings.TrimSuffix(string(data), "\n"), err
+}
+
+// StartTime returns when a process was started, in clock ticks after boot. With
+// the process's number it identifies the process until the next boot.
+func (h Host) StartTime(pid int) (uint64, error) {
+	fields, err := statFields(h.ProcessPath(pid, ""))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(fields[19], 10, 64) // field 22, proc_pid_stat(5)
+}
+
+// parent returns the number of the process that started a process.
+func (h Host) parent(pid int) (int, error) {
+	fields, err := statFields(h.ProcessPath(pid, ""))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(fields[1])
+}
+
+// ended reports whether the process or thread with this directory in /proc is a
+// zombie, or gone.
+func ended(dir string) bool {
+	fields, err := statFields(dir)
+	return Gone(err) || err == nil && (fields[0] == "Z" || fields[0] == "X")
+}
+
+func statFields(dir string) ([]string, error) {
+	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return nil, err
+	}
+	fields := parseStat(stat)
+	if len(fields) < 20 {
+		return nil, fmt.Errorf("read %s: expected at least 22 fields", filepath.Join(dir, "stat"))
+	}
+	return fields, nil
+}
+
+// parseStat returns the fields of a stat file from the third, the state, on.
+// The command name before them is in parentheses and may contain spaces and
+// parentheses itself (proc_pid_stat(5)).
+func parseStat(stat []byte) []string {
+	end := bytes.LastIndexByte(stat, ')')
+	if end < 0 {
+		return nil
+	}
+	return strings.Fields(string(stat[end+1:]))
+}
