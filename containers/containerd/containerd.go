@@ -39,6 +39,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -182,10 +183,9 @@ func cgroups() string {
 	return "cgroupfs, v1"
 }
 
-// cgroupV2 tells whether cgroup v2 is all there is, see cgroups(7).
 func cgroupV2() bool {
-	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
-	return err == nil
+	unified, err := host.Real().CgroupV2()
+	return err == nil && unified
 }
 
 // fail says what was being done when err came, marks the errors that callers

@@ -17,8 +17,8 @@ import (
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/opencontainers/runtime-spec/specs-go"
-	"golang.org/x/sys/unix"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -176,13 +176,7 @@ func (e *Engine) discard(ctx context.Context, process client.Process, task strin
 // kill ends a command and its process group: health probes that hang would pile
 // up otherwise.
 func kill(process client.Process) {
-	pid := int(process.Pid())
-	if pid > 1 {
-		// runc starts each command in a session of its own (setsid(2)).
-		if group, err := unix.Getpgid(pid); err == nil && group == pid {
-			_ = syscall.Kill(-group, syscall.SIGKILL)
-		}
-	}
+	host.KillGroup(int(process.Pid())) // runc starts each command in a session of its own (setsid(2))
 	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
 	defer cancel()
 	_ = process.Kill(ctx, syscall.SIGKILL)

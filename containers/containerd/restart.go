@@ -1,7 +1,6 @@
 package containerd
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -11,8 +10,8 @@ import (
 	"github.com/containerd/containerd/v2/client"
 	ctr "github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/runtime/restart"
-	"golang.org/x/sys/unix"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -63,36 +62,11 @@ func (e *Engine) watch(ctx context.Context, c ctr.Container) error {
 	return e.setLabels(ctx, c.ID, map[string]string{restart.StatusLabel: string(client.Running)})
 }
 
-// beingStarted tells whether somebody began to start a container, from the
-// process that is to write its log: it is there before the task is. A node has
-// many processes, so as little as possible is done for each.
+// beingStarted reports whether somebody began to start a container: the process
+// that writes its log starts before the task does.
 func (e *Engine) beingStarted(id string) bool {
-	argument := append([]byte(e.link(id)), 0)
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return false
-	}
-	defer proc.Close()
-	names, err := proc.Readdirnames(-1)
-	if err != nil {
-		return false
-	}
-	start := make([]byte, len(argument))
-	for _, name := range names {
-		if name[0] < '1' || name[0] > '9' {
-			continue // no process
-		}
-		fd, err := unix.Openat(int(proc.Fd()), name+"/cmdline", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue // it has ended
-		}
-		n, err := unix.Read(fd, start)
-		_ = unix.Close(fd)
-		if err == nil && bytes.Equal(start[:n], argument) {
-			return true
-		}
-	}
-	return false
+	started, err := host.Real().HasProcess(e.link(id))
+	return err == nil && started
 }
 
 // Update sets a container's name and restart policy.

@@ -7,12 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/containerd/containerd/v2/core/mount"
 	continuity "github.com/containerd/continuity/fs"
-	"github.com/moby/sys/mountinfo"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -83,23 +82,17 @@ func checkPropagation(source string, shared bool) error {
 	if err != nil {
 		return err
 	}
-	above, err := mountinfo.GetMounts(mountinfo.ParentsFilter(source))
+	at, err := host.Real().MountOf(source)
 	if err != nil {
 		return err
 	}
-	var at *mountinfo.Info
-	for _, m := range above {
-		if at == nil || len(m.Mountpoint) >= len(at.Mountpoint) {
-			at = m
-		}
-	}
 	switch {
-	case at == nil || strings.Contains(at.Optional, "shared:"):
+	case at.Point == "" || at.Shared:
 		return nil
 	case shared:
-		return fmt.Errorf("path %s is mounted on %s but it is not a shared mount", source, at.Mountpoint)
-	case !strings.Contains(at.Optional, "master:"):
-		return fmt.Errorf("path %s is mounted on %s but it is not a shared or slave mount", source, at.Mountpoint)
+		return fmt.Errorf("path %s is mounted on %s but it is not a shared mount", source, at.Point)
+	case !at.Slave:
+		return fmt.Errorf("path %s is mounted on %s but it is not a shared or slave mount", source, at.Point)
 	}
 	return nil
 }

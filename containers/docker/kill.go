@@ -1,21 +1,22 @@
 package docker
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"os"
-	"syscall"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/host"
 )
 
-// killExec kills a command that nobody waits for any longer, with its process
-// group: health probes that hang would pile up otherwise. Docker has no request
-// for it, so the process is killed from outside, after a look whether it is the
-// right one. It is best effort: the engine may be gone, or count its processes
-// in another namespace.
+// killExec kills a command and its process group when its caller no longer waits
+// for it: otherwise health probes that hang would pile up. Docker has no request
+// for this, so the process is killed from outside after a check that it is the
+// right one. This is best effort: the engine may be gone, or may count its
+// processes in another namespace.
 func (e *Engine) killExec(ctx context.Context, exec string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -27,22 +28,20 @@ func (e *Engine) killExec(ctx context.Context, exec string) {
 	if err != nil || !state.Running || state.Pid <= 1 {
 		return
 	}
-	process, err := unix.PidfdOpen(state.Pid, 0)
+	process, err := host.Open(state.Pid)
 	if err != nil {
 		return
 	}
-	defer unix.Close(process)
-	cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", state.Pid))
-	if err != nil || !bytes.Contains(cgroup, []byte(state.ContainerID)) {
+	defer process.Close()
+	cgroups, err := host.Real().Membership(state.Pid)
+	if err != nil || !slices.ContainsFunc(slices.Collect(maps.Values(cgroups)), func(path string) bool { return strings.Contains(path, state.ContainerID) }) {
 		return
 	}
-	// It still ran after the descriptor was opened: so the descriptor is its own.
+	// The command was still running after the pidfd was opened, so the pidfd is
+	// that of the command.
 	if again, err := e.client.ContainerExecInspect(ctx, exec); err != nil || !again.Running || again.Pid != state.Pid {
 		return
 	}
-	// runc starts each command in a session of its own (setsid(2)).
-	if group, err := unix.Getpgid(state.Pid); err == nil && group == state.Pid {
-		_ = syscall.Kill(-group, syscall.SIGKILL)
-	}
-	_ = unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0)
+	host.KillGroup(state.Pid) // runc starts each command in a session of its own (setsid(2))
+	_ = process.Signal(unix.SIGKILL)
 }

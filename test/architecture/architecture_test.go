@@ -18,7 +18,7 @@ const module = "github.com/kollet/kollet"
 // rooms says which of kollet's own packages each part of it may import. The
 // most specific entry counts; "x/..." is x and what is below it. Dependencies
 // point one way: cmd, agent, then containers and configs, which know nothing of
-// each other.
+// each other. agent/host is below all of them: it reads the machine.
 var rooms = map[string][]string{
 	"cmd/kollet/...":      {"cmd/kollet/...", "agent/...", "configs/...", "containers/..."},
 	"cmd/kollet/view/...": {"cmd/kollet/view/...", "agent/...", "containers"},
@@ -46,9 +46,9 @@ var rooms = map[string][]string{
 	"configs/report": {},
 
 	"containers":                {},
-	"containers/...":            {"containers", "containers/login"}, // an engine does not know the other
+	"containers/...":            {"agent/host", "containers", "containers/login"}, // an engine does not know the other
 	"containers/login":          {},
-	"containers/containerd/...": {"containers", "containers/login", "containers/containerd/..."},
+	"containers/containerd/...": {"agent/host", "containers", "containers/login", "containers/containerd/..."},
 
 	"test/...":          {"..."},
 	"test/machine/...":  {"test/machine/..."}, // it serves tests of every part
@@ -64,6 +64,7 @@ var guarded = map[string][]string{
 	"gopkg.in/yaml.v3":                     {"agent/nodefile", "agent/userdata", "cmd/kollet/view/...", "cmd/kollet/reference"}, // no longer developed
 	"github.com/hashicorp/go-multierror":   {"configs/report"},
 	"github.com/agnivade/levenshtein":      {"configs/report"},
+	"github.com/moby/sys/mountinfo":        {"agent/host", "test/machine"},
 	"github.com/diskfs/...":                {"agent/seed"},
 	"github.com/spf13/...":                 {"cmd/kollet/..."},
 	"testing":                              {"test/...", "containers/conformance"},
