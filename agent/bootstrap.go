@@ -37,6 +37,9 @@ func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if _, err := a.unfinished(); err != nil {
+		return Result{}, err
+	}
 	return a.provision(ctx, p, firstboot.Begun{
 		Time: a.Now().UTC(), Generation: current.Number,
 		Images: p.Images, Tag: p.Tag, Pull: p.Pull, Archives: p.Archives, Wait: p.Wait,

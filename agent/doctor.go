@@ -325,7 +325,11 @@ func checkCloudInit() Check {
 }
 
 func (a *Agent) checkJournal() Check {
-	if a.unfinished() {
+	open, err := a.unfinished()
+	if err != nil {
+		return Check{Name: "journal", Level: Bad, Text: err.Error()}
+	}
+	if open {
 		return Check{"journal", Bad, "an upgrade was interrupted", "kollet recover"}
 	}
 	return Check{Name: "journal", Level: Fine, Text: "no upgrade is open"}

@@ -65,7 +65,7 @@ func TestGroups(t *testing.T) {
 			tx := transaction{from: generation.Generation{Number: 1, Services: services(c.from)}, to: generation.Generation{Number: 2, Services: services(c.to)}}
 			var got []string
 			for _, g := range tx.groups() {
-				got = append(got, g.String())
+				got = append(got, strings.Join(g.names(), ", "))
 				for _, m := range g {
 					_, was := tx.from.Service(m.name)
 					_, is := tx.to.Service(m.name)
@@ -156,14 +156,14 @@ func TestEntry(t *testing.T) {
 	}
 	e := entry(7, []journal.Record{
 		at(0, journal.Record{Event: journal.Begin, From: 6, To: 7, Reason: "upgrade"}),
-		at(1, journal.Record{Event: journal.Intent, Step: "pull"}),
-		at(4, journal.Record{Event: journal.Done, Step: "pull"}),
-		at(4, journal.Record{Event: journal.Intent, Step: "cut over a"}),
-		at(6, journal.Record{Event: journal.Failed, Step: "cut over a", Note: "the cause"}),
-		at(7, journal.Record{Event: journal.Undo, Step: "cut over a"}),
-		at(9, journal.Record{Event: journal.Failed, Step: "cut over a", Note: "a consequence"}),
-		at(60, journal.Record{Event: journal.Undo, Step: "cut over a"}),
-		at(61, journal.Record{Event: journal.Undone, Step: "cut over a"}),
+		at(1, journal.Record{Event: journal.Intent, Step: journal.Step{Kind: journal.Pull}}),
+		at(4, journal.Record{Event: journal.Done, Step: journal.Step{Kind: journal.Pull}}),
+		at(4, journal.Record{Event: journal.Intent, Step: journal.Step{Kind: journal.CutOver, Services: []string{"a"}}}),
+		at(6, journal.Record{Event: journal.Failed, Step: journal.Step{Kind: journal.CutOver, Services: []string{"a"}}, Note: "the cause"}),
+		at(7, journal.Record{Event: journal.Undo, Step: journal.Step{Kind: journal.CutOver, Services: []string{"a"}}}),
+		at(9, journal.Record{Event: journal.Failed, Step: journal.Step{Kind: journal.CutOver, Services: []string{"a"}}, Note: "a consequence"}),
+		at(60, journal.Record{Event: journal.Undo, Step: journal.Step{Kind: journal.CutOver, Services: []string{"a"}}}),
+		at(61, journal.Record{Event: journal.Undone, Step: journal.Step{Kind: journal.CutOver, Services: []string{"a"}}}),
 		at(62, journal.Record{Event: journal.End, Outcome: journal.RolledBack}),
 	})
 	want := []Phase{{"pull", Seconds(3 * time.Second)}, {"cut over a (failed)", Seconds(2 * time.Second)}, {"cut over a (failed)", Seconds(2 * time.Second)}, {"undo cut over a", Seconds(time.Second)}}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
@@ -31,7 +30,11 @@ func (a *Agent) Recover(ctx context.Context, wait time.Duration) (Recovery, erro
 		return Recovery{}, err
 	}
 	defer unlock()
-	if a.unfinished() {
+	open, err := a.unfinished()
+	if err != nil {
+		return Recovery{}, err
+	}
+	if open {
 		if _, err := a.AwaitEngine(ctx, wait); err != nil {
 			return Recovery{}, err
 		}
@@ -86,7 +89,7 @@ func (a *Agent) interrupted() (Recovery, *transaction, []journal.Record, error) 
 	if journal.Ended(records) {
 		return r, nil, nil, nil
 	}
-	j, records, err := journal.Reopen(a.Journals(), last, a.Now)
+	j, records, err := journal.Reopen(a.Journals(), last, a.Version, a.Now)
 	if err != nil {
 		return r, nil, nil, err
 	}
@@ -122,7 +125,7 @@ func (t *transaction) giveUp(ctx context.Context, records []journal.Record) erro
 			continue
 		}
 		maps.Copy(t.old, r.Old)
-		t.begun = append(t.begun, t.stepNamed(r.Step))
+		t.begun = append(t.begun, t.stepOf(r.Step))
 	}
 	outcome := journal.Discarded
 	if t.touched() {
@@ -139,18 +142,16 @@ func (t *transaction) giveUp(ctx context.Context, records []journal.Record) erro
 	return t.end(outcome, nil)
 }
 
-// stepNamed finds what undoes a step of the journal. A step that leaves nothing
-// to undo needs no more than its name.
-func (t *transaction) stepNamed(name string) step {
-	if i := slices.IndexFunc(t.preparation(), func(s step) bool { return s.name == name }); i >= 0 {
+// stepOf finds what undoes a step of the journal.
+func (t *transaction) stepOf(s journal.Step) step {
+	if i := slices.IndexFunc(t.preparation(), func(p step) bool { return p.kind == s.Kind }); i >= 0 {
 		return t.preparation()[i]
 	}
-	services, ok := strings.CutPrefix(name, cutOverPrefix)
-	if !ok {
-		return step{name: name}
+	if s.Kind != journal.CutOver {
+		return step{kind: s.Kind} // leaves nothing to undo
 	}
 	var g group
-	for _, service := range strings.Split(services, ", ") {
+	for _, service := range s.Services {
 		m := member{name: service}
 		m.old, _ = t.from.Service(service)
 		m.new, _ = t.to.Service(service)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/agent/journal"
@@ -24,7 +26,8 @@ type Status struct {
 	Since       time.Time       `json:"since"`
 	Engine      containers.Info `json:"engine"`
 	Healthy     bool            `json:"healthy"`
-	Interrupted bool            `json:"interrupted"` // an upgrade waits for `kollet recover`
+	Interrupted bool            `json:"interrupted"`       // an upgrade waits for `kollet recover`
+	Problem     string          `json:"problem,omitempty"` // why the last upgrade's journal cannot be read
 	Services    []ServiceStatus `json:"services"`
 	Guests      int             `json:"guests"`
 }
@@ -58,8 +61,10 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		return st, err
 	}
 	st.Guests = len(guests)
-	st.Interrupted = a.unfinished()
-	st.Healthy = current.Number > 0 && !st.Interrupted
+	if st.Interrupted, err = a.unfinished(); err != nil {
+		st.Problem = err.Error()
+	}
+	st.Healthy = current.Number > 0 && !st.Interrupted && st.Problem == ""
 	for _, s := range current.Services {
 		row := ServiceStatus{Name: s.Name, Image: s.Ref, ImageID: s.Image.ID, Generation: s.Origin, Health: "unknown"}
 		c, err := a.Container(ctx, s.Name, s.Origin)
@@ -88,13 +93,18 @@ func (a *Agent) probe(ctx context.Context, target health.Target, s generation.Se
 	return "healthy", ""
 }
 
-func (a *Agent) unfinished() bool {
+// unfinished reports whether the last upgrade was interrupted. A journal that
+// cannot be read needs an operator.
+func (a *Agent) unfinished() (bool, error) {
 	numbers, err := journal.List(a.Journals())
 	if err != nil || len(numbers) == 0 {
-		return false
+		return false, err
 	}
 	records, err := journal.Read(a.Journals(), numbers[len(numbers)-1])
-	return err != nil || !journal.Ended(records)
+	if err != nil {
+		return false, node.NeedsOperator{Err: err}
+	}
+	return !journal.Ended(records), nil
 }
 
 // Entry is one upgrade of the node's history.
@@ -133,7 +143,11 @@ type Phase struct {
 	Took Seconds `json:"seconds"`
 }
 
-// History tells of all upgrades that left a journal, the latest first.
+// Unreadable is the outcome of an upgrade whose journal another version of
+// kollet wrote, in a format that this one does not know.
+const Unreadable journal.Outcome = "unreadable"
+
+// History lists all upgrades that left a journal, the latest first.
 func (a *Agent) History() ([]Entry, error) {
 	numbers, err := journal.List(a.Journals())
 	if err != nil {
@@ -146,10 +160,13 @@ func (a *Agent) History() ([]Entry, error) {
 	entries := []Entry{}
 	for i := len(numbers) - 1; i >= 0; i-- {
 		records, err := journal.Read(a.Journals(), numbers[i])
-		if err != nil {
+		e := entry(numbers[i], records)
+		var unknown *format.UnknownError
+		if errors.As(err, &unknown) {
+			e.Outcome, e.Why = Unreadable, err.Error()
+		} else if err != nil {
 			return nil, err
 		}
-		e := entry(numbers[i], records)
 		_, err = os.Stat(a.Store().Path(e.Generation))
 		e.Current, e.Kept = e.Generation == current.Number, err == nil
 		entries = append(entries, e)
@@ -170,11 +187,11 @@ func entry(number int, records []journal.Record) Entry {
 		case journal.Intent, journal.Undo:
 			begun = r.Time
 		case journal.Done:
-			e.Phases = append(e.Phases, Phase{r.Step, Seconds(r.Time.Sub(begun))})
+			e.Phases = append(e.Phases, Phase{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
 		case journal.Undone:
-			e.Phases = append(e.Phases, Phase{"undo " + r.Step, Seconds(r.Time.Sub(begun))})
+			e.Phases = append(e.Phases, Phase{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
 		case journal.Failed:
-			e.Phases = append(e.Phases, Phase{r.Step + " (failed)", Seconds(r.Time.Sub(begun))})
+			e.Phases = append(e.Phases, Phase{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
 			if e.Why == "" {
 				e.Why = r.Note
 			}

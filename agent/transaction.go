@@ -2,7 +2,6 @@ package agent
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
@@ -14,7 +13,7 @@ func (a *Agent) begin(t *target, plan Plan, current generation.Generation) (*tra
 	if err != nil {
 		return nil, err
 	}
-	begin := journal.Record{From: current.Number, To: number, Reason: t.reason}
+	begin := journal.Record{From: current.Number, To: number, Reason: t.reason, Version: a.Version}
 	j, err := journal.Create(a.Journals(), begin, a.Now)
 	if err != nil {
 		return nil, err
@@ -61,12 +60,12 @@ type member struct {
 	new  generation.Service // its Name is empty if the service is removed
 }
 
-func (g group) String() string {
+func (g group) names() []string {
 	names := make([]string, len(g))
 	for i, m := range g {
 		names[i] = m.name
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // startsGuests reports whether guests hang on a container of the group that is
@@ -157,7 +156,7 @@ func (t *transaction) unchanged() bool {
 
 // touched reports whether anything that ran may have been stopped.
 func (t *transaction) touched() bool {
-	return slices.ContainsFunc(t.begun, func(s step) bool { return strings.HasPrefix(s.name, cutOverPrefix) })
+	return slices.ContainsFunc(t.begun, func(s step) bool { return s.kind == journal.CutOver })
 }
 
 func (t *transaction) result() Result {

@@ -21,16 +21,16 @@ func TestBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	undo := func(name string, err error) step {
-		return step{name: name, undo: func(context.Context) error { undone = append(undone, name); return err }}
+	undo := func(kind journal.StepKind, err error) step {
+		return step{kind: kind, undo: func(context.Context) error { undone = append(undone, string(kind)); return err }}
 	}
 	tx := &transaction{Agent: a, journal: j, target: &target{secrets: map[string]string{"rabbit": "hunter2"}}}
-	tx.begun = []step{undo("one", nil), undo("two", errors.New("its log says hunter2")), {name: "nothing to undo"}, undo("three", nil)}
+	tx.begun = []step{undo(journal.Pull, nil), undo(journal.Render, errors.New("its log says hunter2")), {kind: journal.Verify}, undo(journal.Stage, nil)}
 	err = tx.back(t.Context())
-	if err == nil || err.Error() != "undo two: its log says <secret rabbit>" {
+	if err == nil || err.Error() != "undo render: its log says <secret rabbit>" {
 		t.Errorf("got %v", err)
 	}
-	if got := strings.Join(undone, " "); got != "three two" {
+	if got := strings.Join(undone, " "); got != "stage render" {
 		t.Errorf("undone are %s", got)
 	}
 	records, rerr := journal.Read(a.Journals(), 2)
@@ -39,9 +39,9 @@ func TestBack(t *testing.T) {
 	}
 	var written []string
 	for _, r := range records {
-		written = append(written, string(r.Event)+" "+r.Step+" "+r.Note)
+		written = append(written, string(r.Event)+" "+string(r.Step.Kind)+" "+r.Note)
 	}
-	if got, want := strings.Join(written, "; "), "begin  ; undo three ; undone three ; undo two ; failed two undo two: its log says <secret rabbit>"; got != want {
+	if got, want := strings.Join(written, "; "), "begin  ; undo stage ; undone stage ; undo render ; failed render undo render: its log says <secret rabbit>"; got != want {
 		t.Errorf("the journal has\n%s\nwant\n%s", got, want)
 	}
 	if strings.Contains(strings.Join(events, " "), "hunter2") {

@@ -29,9 +29,6 @@ type Result struct {
 	Guests  int                    `json:"guests"` // that ran, and still run
 }
 
-// Unchanged is the outcome of an upgrade that found nothing to do.
-const Unchanged journal.Outcome = "nothing to do"
-
 // Upgrade takes the node to what its node file says now.
 func (a *Agent) Upgrade(ctx context.Context, opts Options) (Result, error) {
 	return a.change(ctx, func() (*target, error) { return a.read(opts, "upgrade") })
@@ -74,12 +71,15 @@ func (a *Agent) changeLocked(ctx context.Context, t *target, aim func() (*target
 	if err != nil {
 		return Result{}, err
 	}
+	if _, err := a.Store().Ahead(); err != nil { // it is needed once there is no way back
+		return Result{}, err
+	}
 	plan, err := a.plan(ctx, t, current)
 	if err != nil {
 		return Result{}, err
 	}
 	if plan.Empty() && t.pull != "always" {
-		return Result{Outcome: Unchanged, From: current.Number, To: current.Number, Plan: plan}, nil
+		return Result{Outcome: journal.Unchanged, From: current.Number, To: current.Number, Plan: plan}, nil
 	}
 	tx, err := a.begin(t, plan, current)
 	if err != nil {
@@ -110,20 +110,23 @@ type transaction struct {
 // step is one step of a transaction. Both functions may be called again after
 // they were cut short anywhere.
 type step struct {
-	name     string
+	kind     journal.StepKind
+	services []string                                           // that are cut over
 	remember func(context.Context) (map[string][]string, error) // optional: containers that its intent must remember, by service
 	do       func(context.Context) error
 	undo     func(context.Context) error // nil: leaves nothing to undo
 }
 
+func (s step) id() journal.Step { return journal.Step{Kind: s.kind, Services: s.services} }
+
 // preparation is what happens while the node is not touched: a failure costs
 // nothing.
 func (t *transaction) preparation() []step {
 	return []step{
-		{name: "check", do: t.check},
-		{name: "pull", do: t.pullImages},
-		{name: "render", do: t.render, undo: t.discard},
-		{name: "stage", do: t.stage, undo: t.unstage},
+		{kind: journal.Check, do: t.check},
+		{kind: journal.Pull, do: t.pullImages},
+		{kind: journal.Render, do: t.render, undo: t.discard},
+		{kind: journal.Stage, do: t.stage, undo: t.unstage},
 	}
 }
 
@@ -137,30 +140,29 @@ func (t *transaction) swap() []step {
 			continue
 		}
 		steps = append(steps,
-			step{name: "protect guests", do: func(ctx context.Context) error { return t.protect(ctx, g) }},
+			step{kind: journal.ProtectGuests, do: func(ctx context.Context) error { return t.protect(ctx, g) }},
 			t.cutOverStep(g),
-			step{name: "find guests", do: func(ctx context.Context) error { return t.findGuests(ctx, g) }})
+			step{kind: journal.FindGuests, do: func(ctx context.Context) error { return t.findGuests(ctx, g) }})
 	}
-	return append(steps, step{name: "verify", do: t.verify})
+	return append(steps, step{kind: journal.Verify, do: t.verify})
 }
 
 func (t *transaction) cutOverStep(g group) step {
 	return step{
-		name:     cutOverPrefix + g.String(),
+		kind:     journal.CutOver,
+		services: g.names(),
 		remember: func(ctx context.Context) (map[string][]string, error) { return t.running(ctx, g) },
 		do:       func(ctx context.Context) error { return t.cutOver(ctx, g) },
 		undo:     func(ctx context.Context) error { return t.cutBack(ctx, g) },
 	}
 }
 
-const cutOverPrefix = "cut over "
-
 // run does all steps, commits and tidies; or it undoes what was begun.
 func (t *transaction) run(ctx context.Context) error {
 	defer func() { t.watch.stop() }()
 	err := t.doAll(ctx, t.preparation())
 	if err == nil && t.unchanged() {
-		return t.end(Unchanged, t.back(ctx))
+		return t.end(journal.Unchanged, t.back(ctx))
 	}
 	if err == nil {
 		err = t.doAll(ctx, t.swap())
@@ -169,7 +171,7 @@ func (t *transaction) run(ctx context.Context) error {
 		err = t.commit()
 	}
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("interrupted in %s", t.begun[len(t.begun)-1].name)
+		err = fmt.Errorf("interrupted in %s", t.begun[len(t.begun)-1].id())
 	}
 	if err != nil {
 		return t.rollBack(ctx, err)
@@ -192,12 +194,12 @@ func (t *transaction) do(ctx context.Context, s step) error {
 		return err
 	}
 	started := t.Now()
-	t.Emit(node.Event{Kind: node.StepBegins, Step: s.name})
-	intent := journal.Record{Event: journal.Intent, Step: s.name}
+	t.Emit(node.Event{Kind: node.StepBegins, Step: s.id().Text(journal.Intent)})
+	intent := journal.Record{Event: journal.Intent, Step: s.id()}
 	if s.remember != nil {
 		var err error
 		if intent.Old, err = s.remember(ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return fmt.Errorf("%s: %w", s.id(), err)
 		}
 		maps.Copy(t.old, intent.Old)
 	}
@@ -207,11 +209,11 @@ func (t *transaction) do(ctx context.Context, s step) error {
 	t.begun = append(t.begun, s)
 	if err := s.do(ctx); err != nil {
 		err = t.target.redact(err)
-		t.Emit(node.Event{Kind: node.StepFails, Step: s.name, Text: err.Error()})
-		return errors.Join(err, t.journal.Append(journal.Record{Event: journal.Failed, Step: s.name, Note: err.Error()}))
+		t.Emit(node.Event{Kind: node.StepFails, Step: s.id().Text(journal.Intent), Text: err.Error()})
+		return errors.Join(err, t.journal.Append(journal.Record{Event: journal.Failed, Step: s.id(), Note: err.Error()}))
 	}
-	t.Emit(node.Event{Kind: node.StepEnds, Step: s.name, Text: t.Now().Sub(started).Round(time.Millisecond).String()})
-	return t.journal.Append(journal.Record{Event: journal.Done, Step: s.name})
+	t.Emit(node.Event{Kind: node.StepEnds, Step: s.id().Text(journal.Intent), Text: t.Now().Sub(started).Round(time.Millisecond).String()})
+	return t.journal.Append(journal.Record{Event: journal.Done, Step: s.id()})
 }
 
 // commit is one record: from it on, the new generation is the node's. What must
@@ -256,19 +258,19 @@ func (t *transaction) back(ctx context.Context) error {
 			continue
 		}
 		started := t.Now()
-		t.Emit(node.Event{Kind: node.StepBegins, Step: "undo " + s.name})
-		if err := t.journal.Append(journal.Record{Event: journal.Undo, Step: s.name}); err != nil {
+		t.Emit(node.Event{Kind: node.StepBegins, Step: s.id().Text(journal.Undo)})
+		if err := t.journal.Append(journal.Record{Event: journal.Undo, Step: s.id()}); err != nil {
 			return err
 		}
 		if err := s.undo(ctx); err != nil {
-			err = t.target.redact(fmt.Errorf("undo %s: %w", s.name, err))
-			t.Emit(node.Event{Kind: node.StepFails, Step: "undo " + s.name, Text: err.Error()})
-			return errors.Join(err, t.journal.Append(journal.Record{Event: journal.Failed, Step: s.name, Note: err.Error()}))
+			err = t.target.redact(fmt.Errorf("%s: %w", s.id().Text(journal.Undo), err))
+			t.Emit(node.Event{Kind: node.StepFails, Step: s.id().Text(journal.Undo), Text: err.Error()})
+			return errors.Join(err, t.journal.Append(journal.Record{Event: journal.Failed, Step: s.id(), Note: err.Error()}))
 		}
-		if err := t.journal.Append(journal.Record{Event: journal.Undone, Step: s.name}); err != nil {
+		if err := t.journal.Append(journal.Record{Event: journal.Undone, Step: s.id()}); err != nil {
 			return err
 		}
-		t.Emit(node.Event{Kind: node.StepEnds, Step: "undo " + s.name, Text: t.Now().Sub(started).Round(time.Millisecond).String()})
+		t.Emit(node.Event{Kind: node.StepEnds, Step: s.id().Text(journal.Undo), Text: t.Now().Sub(started).Round(time.Millisecond).String()})
 	}
 	return nil
 }

@@ -19,63 +19,20 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/durable"
+	"github.com/kollet/kollet/agent/format"
 )
-
-// Event says what a record is about.
-type Event string
-
-const (
-	Begin  Event = "begin"  // the transaction starts; From, To and Reason are set
-	Intent Event = "intent" // a step is about to be done
-	Done   Event = "done"   // it was done
-	Failed Event = "failed" // it was not; Note says why
-	Undo   Event = "undo"   // a step is about to be undone
-	Undone Event = "undone" // it was undone
-	Commit Event = "commit" // the new generation is trusted: from here there is no way back
-	End    Event = "end"    // nothing is left to do; Outcome says how it ended
-)
-
-// Outcome of a transaction.
-type Outcome string
-
-const (
-	Committed  Outcome = "committed"   // the node is on the new generation
-	RolledBack Outcome = "rolled back" // services were cut over, and cut back
-	Discarded  Outcome = "discarded"   // it failed before any service was touched
-	Stuck      Outcome = "needs an operator"
-)
-
-// Record is one line of a journal.
-type Record struct {
-	Time    time.Time           `json:"time"`
-	Event   Event               `json:"event"`
-	Step    string              `json:"step,omitempty"`
-	Note    string              `json:"note,omitempty"`
-	From    int                 `json:"from,omitempty"`
-	To      int                 `json:"to,omitempty"`
-	Reason  string              `json:"reason,omitempty"`
-	Old     map[string][]string `json:"old,omitempty"`  // service: containers that ran before its cut over
-	Gaps    map[string]Gap      `json:"gaps,omitempty"` // service: how long it was away
-	Outcome Outcome             `json:"outcome,omitempty"`
-}
-
-// Gap is how long one service was away during its cut over, in milliseconds
-// after its old process was told to stop.
-type Gap struct {
-	Ended   float64 `json:"ended_ms"`   // the old process was gone
-	Opened  float64 `json:"opened_ms"`  // the new one was let go
-	Healthy float64 `json:"healthy_ms"` // every probe had passed once
-}
 
 // Journal is the journal of one transaction, open for appending.
 type Journal struct {
-	file  *os.File
-	now   func() time.Time
-	count int
-	whole int64 // bytes of whole records
+	file    *os.File
+	version string // of this kollet
+	now     func() time.Time
+	count   int
+	whole   int64 // bytes of whole records
 }
 
 // Create starts the journal of the transaction that leads to generation begin.To.
+// begin.Version is the version of this kollet.
 func Create(dir string, begin Record, now func() time.Time) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the journal directory: %w", err)
@@ -84,7 +41,7 @@ func Create(dir string, begin Record, now func() time.Time) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the journal: %w", err)
 	}
-	j := &Journal{file: f, now: now}
+	j := &Journal{file: f, version: begin.Version, now: now}
 	begin.Event = Begin
 	if err := errors.Join(j.Append(begin), durable.SyncDir(dir)); err != nil {
 		f.Close()
@@ -94,8 +51,10 @@ func Create(dir string, begin Record, now func() time.Time) (*Journal, error) {
 }
 
 // Reopen continues the journal of the transaction to generation to. A last line
-// that a crash cut short is dropped: whatever it announced had not begun.
-func Reopen(dir string, to int, now func() time.Time) (*Journal, []Record, error) {
+// that a crash cut short is dropped: whatever it announced had not begun. version
+// is that of this kollet. A journal with anything that this kollet does not know
+// is not opened: the error is a *format.UnknownError.
+func Reopen(dir string, to int, version string, now func() time.Time) (*Journal, []Record, error) {
 	records, whole, err := read(path(dir, to))
 	if err != nil {
 		return nil, nil, err
@@ -108,7 +67,7 @@ func Reopen(dir string, to int, now func() time.Time) (*Journal, []Record, error
 		f.Close()
 		return nil, nil, fmt.Errorf("reopen the journal: %w", err)
 	}
-	return &Journal{file: f, now: now, count: len(records), whole: whole}, records, nil
+	return &Journal{file: f, version: version, now: now, count: len(records), whole: whole}, records, nil
 }
 
 // Append adds a record and returns once it is on stable storage. If it cannot be
@@ -117,6 +76,9 @@ func Reopen(dir string, to int, now func() time.Time) (*Journal, []Record, error
 // was written.
 func (j *Journal) Append(r Record) error {
 	r.Time = j.now().UTC()
+	if j.count == 0 {
+		r.Format, r.Version = Format, j.version
+	}
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("journal %s %s: %w", r.Event, r.Step, err)
@@ -138,7 +100,8 @@ func (j *Journal) Append(r Record) error {
 // Close closes the file.
 func (j *Journal) Close() error { return j.file.Close() }
 
-// Read returns the records of the transaction to generation to.
+// Read returns the records of the transaction to generation to. If it has
+// anything that this kollet does not know, the error is a *format.UnknownError.
 func Read(dir string, to int) ([]Record, error) {
 	records, _, err := read(path(dir, to))
 	return records, err
@@ -184,14 +147,10 @@ func read(path string) ([]Record, int64, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the journal: %w", err)
 	}
-	records, whole, err := parse(data)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%s:%w", path, err)
-	}
-	return records, whole, nil
+	return parse(path, data)
 }
 
-func parse(data []byte) ([]Record, int64, error) {
+func parse(path string, data []byte) ([]Record, int64, error) {
 	var records []Record
 	var whole int64
 	in := bufio.NewReader(bytes.NewReader(data))
@@ -200,24 +159,15 @@ func parse(data []byte) ([]Record, int64, error) {
 		if errors.Is(err, io.EOF) {
 			return records, whole, nil
 		}
-		var r Record
-		err = json.Unmarshal(line, &r)
-		if err == nil && !fits(r, len(records)) {
-			err = errors.New("no record of a journal, or not the first")
-		}
+		number := len(records) + 1
+		r, unknown, err := decode(line, number == 1)
 		if err != nil {
-			return nil, 0, fmt.Errorf("%d: damaged record (%w); move the file aside once the node has been looked at", len(records)+1, err)
+			return nil, 0, fmt.Errorf("%s:%d: damaged record (%w); move the file aside once the node has been looked at", path, number, err)
 		}
 		records = append(records, r)
+		if unknown != "" {
+			return nil, 0, &format.UnknownError{File: path, Line: number, What: unknown, Step: lastStep(data), Writer: records[0].Version}
+		}
 		whole += int64(len(line))
 	}
-}
-
-// fits reports whether a record can stand behind so many others. A journal that
-// a crash left empty has but an end.
-func fits(r Record, before int) bool {
-	if before == 0 {
-		return r.Event == Begin && r.To > 0 || r.Event == End
-	}
-	return r.Event != "" && r.Event != Begin
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kollet/kollet/agent/format"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -21,7 +23,7 @@ func clock() time.Time { return noon.In(time.FixedZone("", 3600)) }
 
 func create(t *testing.T, dir string, to int) *Journal {
 	t.Helper()
-	j, err := Create(dir, Record{From: 1, To: to, Reason: "upgrade"}, clock)
+	j, err := Create(dir, Record{From: 1, To: to, Reason: "upgrade", Version: "1.0"}, clock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,10 +40,15 @@ func add(t *testing.T, j *Journal, records ...Record) {
 	}
 }
 
+var (
+	cutOver = Step{Kind: CutOver, Services: []string{"a", "b"}}
+	stage   = Step{Kind: Stage}
+)
+
 var whole = []Record{
-	{Event: Intent, Step: "cut over a", Old: map[string][]string{"a": {"id1", "id2"}, "b": {}}},
-	{Event: Done, Step: "cut over a"},
-	{Event: Failed, Step: "verify", Note: "two\nlines, \"quoted\""},
+	{Event: Intent, Step: cutOver, Old: map[string][]string{"a": {"id1", "id2"}, "b": {}}},
+	{Event: Done, Step: cutOver},
+	{Event: Failed, Step: Step{Kind: Verify}, Note: "two\nlines, \"quoted\""},
 	{Event: Commit, Gaps: map[string]Gap{"a": {1.5, 2, 3}}},
 	{Event: End, Outcome: Committed},
 }
@@ -53,7 +60,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append([]Record{{Event: Begin, From: 1, To: 7, Reason: "upgrade"}}, whole...)
+	want := append([]Record{{Format: Format, Version: "1.0", Event: Begin, From: 1, To: 7, Reason: "upgrade"}}, whole...)
 	for i := range want {
 		want[i].Time = noon
 	}
@@ -87,9 +94,10 @@ func TestVerdicts(t *testing.T) {
 }
 
 const (
-	begin  = `{"time":"2026-01-02T12:00:00Z","event":"begin","from":1,"to":7}` + "\n"
-	intent = `{"time":"2026-01-02T12:00:00Z","event":"intent","step":"pull"}` + "\n"
+	begin  = `{"format":1,"kollet":"1.0","time":"2026-01-02T12:00:00Z","event":"begin","from":1,"to":7}` + "\n"
+	intent = `{"time":"2026-01-02T12:00:00Z","event":"intent","step":{"kind":"pull"}}` + "\n"
 	end    = `{"time":"2026-01-02T12:00:00Z","event":"end","outcome":"discarded"}` + "\n"
+	alone  = `{"format":1,"kollet":"1.0","time":"2026-01-02T12:00:00Z","event":"end","outcome":"discarded"}` + "\n"
 )
 
 // Journals as crashes and people leave them.
@@ -106,7 +114,7 @@ func TestDamage(t *testing.T) {
 		"torn last line":           {begin + intent + intent[:9], 2, len(begin + intent), ""},
 		"last line but its end":    {begin + intent[:len(intent)-1], 1, len(begin), ""},
 		"blocks never written":     {begin + strings.Repeat("\x00", 512), 1, len(begin), ""},
-		"an end alone":             {end, 1, len(end), ""},
+		"an end alone":             {alone, 1, len(alone), ""},
 		"torn line in the middle":  {begin + intent[:9] + "\n" + end, 0, 0, "2"},
 		"two records on a line":    {begin + intent[:9] + intent, 0, 0, "2"},
 		"empty line":               {begin + "\n" + end, 0, 0, "2"},
@@ -114,6 +122,10 @@ func TestDamage(t *testing.T) {
 		"no event":                 {begin + "{}\n", 0, 0, "2"},
 		"beginning lost":           {intent + end, 0, 0, "1"},
 		"beginning without an aim": {`{"event":"begin"}` + "\n", 0, 0, "1"},
+		"no step":                  {begin + `{"event":"done"}` + "\n", 0, 0, "2"},
+		"cut over of nothing":      {begin + `{"event":"done","step":{"kind":"cut-over"}}` + "\n", 0, 0, "2"},
+		"services of a pull":       {begin + `{"event":"done","step":{"kind":"pull","services":["a"]}}` + "\n", 0, 0, "2"},
+		"an end without outcome":   {begin + `{"event":"end"}` + "\n", 0, 0, "2"},
 		"two journals in one":      {begin + begin, 0, 0, "2"},
 		"binary":                   {"\xff\xfe\n", 0, 0, "1"},
 	} {
@@ -127,7 +139,7 @@ func TestDamage(t *testing.T) {
 				if want := path(dir, 7) + ":" + c.damaged + ": damaged record"; err == nil || !strings.HasPrefix(err.Error(), want) {
 					t.Errorf("got %v, want %s", err, want)
 				}
-				if _, _, err := Reopen(dir, 7, clock); err == nil {
+				if _, _, err := Reopen(dir, 7, "1.1", clock); err == nil {
 					t.Error("it was opened again")
 				}
 				if data, err := os.ReadFile(path(dir, 7)); err != nil || string(data) != c.text {
@@ -152,18 +164,87 @@ func TestReopen(t *testing.T) {
 		if err := os.WriteFile(path(dir, 7), []byte(begin+torn), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		j, records, err := Reopen(dir, 7, clock)
+		j, records, err := Reopen(dir, 7, "1.1", clock)
 		if err != nil || len(records) != 1 || records[0].From != 1 {
 			t.Fatalf("torn %q: %v, %v", torn, records, err)
 		}
-		add(t, j, Record{Event: Undo, Step: "pull"}, Record{Event: End, Outcome: Discarded})
+		add(t, j, Record{Event: Undo, Step: stage}, Record{Event: End, Outcome: Discarded})
 		j.Close()
 		if got, err := Read(dir, 7); err != nil || len(got) != 3 || got[1].Event != Undo || !Ended(got) {
 			t.Errorf("torn %q: %v, %v", torn, got, err)
 		}
 	}
-	if _, _, err := Reopen(dir, 8, clock); err == nil {
+	if _, _, err := Reopen(dir, 8, "1.1", clock); err == nil {
 		t.Error("a journal that is not there was opened")
+	}
+}
+
+// The first record of a journal says its format and who writes it, whatever
+// record that is: recovery ends a journal that a crash left empty.
+func TestEmptyJournalEnds(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(path(dir, 7), []byte(begin[:9]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, records, err := Reopen(dir, 7, "1.1", clock)
+	if err != nil || len(records) > 0 {
+		t.Fatalf("%v, %v", records, err)
+	}
+	defer j.Close()
+	add(t, j, Record{Event: End, Outcome: Discarded})
+	got, err := Read(dir, 7)
+	if err != nil || len(got) != 1 || !Ended(got) || got[0].Format != Format || got[0].Version != "1.1" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// What another version wrote is refused in words, and stays as it is.
+func TestUnknown(t *testing.T) {
+	const v9 = `{"format":1,"kollet":"9.0","event":"begin","to":7}` + "\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"format":         {`{"format":9,"kollet":"9.0","event":{"begin":7}}` + "\n" + `{"step":{"kind":"stage"}}` + "\n" + `{"step":9}` + "\n", ":1: unknown format 9 (last step: stage), written by kollet 9.0; use that version or a newer one"},
+		"no format":      {`{"event":"begin","from":1,"to":7}` + "\n" + `{"event":"intent","step":"cut over a, b"}` + "\n", ":1: no format number (last step: cut over a, b), written by an unknown version of kollet; use the version that wrote it"},
+		"event":          {v9 + `{"event":"pause"}` + "\n", `:2: unknown event "pause", written by kollet 9.0; use that version or a newer one`},
+		"step":           {v9 + intent + `{"event":"intent","step":{"kind":"drain"}}` + "\n" + intent, `:3: unknown step "drain" (last step: pull), written by kollet 9.0; use that version or a newer one`},
+		"outcome":        {v9 + `{"event":"end","outcome":"odd"}` + "\n", `:2: unknown outcome "odd", written by kollet 9.0; use that version or a newer one`},
+		"field":          {v9 + intent + `{"event":"commit","by":"x"}` + "\n", `:3: unknown field "by" (last step: pull), written by kollet 9.0; use that version or a newer one`},
+		"field of steps": {v9 + `{"event":"done","step":{"kind":"pull","part":2}}` + "\n", `:2: unknown field "part" (last step: pull), written by kollet 9.0; use that version or a newer one`},
+		"ended":          {v9 + `{"event":"pause"}` + "\n" + end, `:2: unknown event "pause", written by kollet 9.0; use that version or a newer one`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(path(dir, 7), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var unknown *format.UnknownError
+			if _, err := Read(dir, 7); !errors.As(err, &unknown) || err.Error() != path(dir, 7)+c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+			if _, _, err := Reopen(dir, 7, "1.1", clock); !errors.As(err, &unknown) {
+				t.Errorf("opened again: %v", err)
+			}
+			if data, err := os.ReadFile(path(dir, 7)); err != nil || string(data) != c.text {
+				t.Errorf("it was changed: %q, %v", data, err)
+			}
+		})
+	}
+}
+
+func TestStepText(t *testing.T) {
+	for want, c := range map[string]struct {
+		step  Step
+		event Event
+	}{
+		"stage":                  {stage, Intent},
+		"undo stage":             {stage, Undone},
+		"cut over a, b":          {cutOver, Done},
+		"cut over a, b (failed)": {cutOver, Failed},
+		"undo cut over a, b":     {cutOver, Undo},
+		"protect guests":         {Step{Kind: ProtectGuests}, Done},
+	} {
+		if got := c.step.Text(c.event); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 
@@ -192,7 +273,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	limit(before.Cur)
-	add(t, j, Record{Event: Undo, Step: "stage"})
+	add(t, j, Record{Event: Undo, Step: stage})
 	records, err := Read(dir, 7)
 	if err != nil || len(records) != 2 || HasCommitted(records) {
 		t.Errorf("got %+v, %v", records, err)
@@ -245,11 +326,11 @@ func TestList(t *testing.T) {
 // FuzzParse: what is read is a prefix of whole lines, and reading it again
 // gives the same.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"", begin + intent + end, begin + intent[:5], end, "\n", "null\n", begin + `{"event":"commit","gaps":{"a":{"ended_ms":1e400}}}` + "\n"} {
+	for _, seed := range []string{"", begin + intent + end, begin + intent[:5], end, alone, "\n", "null\n", begin + `{"event":"commit","gaps":{"a":{"ended_ms":1e400}}}` + "\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		records, whole, err := parse(data)
+		records, whole, err := parse("", data)
 		if err != nil {
 			if records != nil || whole != 0 {
 				t.Errorf("%d records and an error", len(records))
@@ -259,7 +340,7 @@ func FuzzParse(f *testing.F) {
 		if whole < 0 || whole > int64(len(data)) || strings.Count(string(data[:whole]), "\n") != len(records) || strings.Contains(string(data[whole:]), "\n") {
 			t.Fatalf("%d records in %d bytes of %q", len(records), whole, data)
 		}
-		again, size, err := parse(data[:whole])
+		again, size, err := parse("", data[:whole])
 		if err != nil || size != whole || !reflect.DeepEqual(again, records) {
 			t.Errorf("again: %v, %d, %v", again, size, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
@@ -25,7 +26,7 @@ var exitMeanings = []string{
 	exitFailed:   "failed; the node is as it was before",
 	exitInput:    "bad input; nothing was touched",
 	exitChanges:  "the plan has changes (with --exit-code)",
-	exitOperator: "the node needs an operator: it is neither wholly on the new generation nor healthy on the old one",
+	exitOperator: "the node needs an operator: it is neither wholly on the new generation nor healthy on the old one, or another version of kollet wrote its state",
 	exitLocked:   "another kollet is at work on this node",
 }
 
@@ -54,12 +55,13 @@ func exitStatus(err error) int {
 	var usage usageError
 	var input node.BadInput
 	var operator node.NeedsOperator
+	var unknown *format.UnknownError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &found):
 		return int(found)
-	case errors.As(err, &operator):
+	case errors.As(err, &operator), errors.As(err, &unknown):
 		return exitOperator
 	case errors.As(err, &usage), errors.As(err, &input):
 		return exitInput

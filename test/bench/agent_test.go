@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/test/tiny/image"
 )
@@ -52,7 +51,7 @@ func BenchmarkNothingToDo(b *testing.B) {
 }
 
 func nothingToDo(b *testing.B, n *testNode, name string) {
-	n.change(string(agent.Unchanged), "upgrade")
+	n.change(string(journal.Unchanged), "upgrade")
 	before := load()
 	var upgrades, versions []float64
 	for b.Loop() {

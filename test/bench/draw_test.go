@@ -27,7 +27,7 @@ func (u upgradeTrace) phases() []phase {
 		case journal.Begin:
 			name = "start, lock, plan"
 		case journal.Done:
-			name = r.Step
+			name = journal.Step{Kind: r.Step.Kind}.String() // the cut overs of all services together
 		case journal.Commit:
 			name = "commit"
 		case journal.End:

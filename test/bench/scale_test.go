@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
 )
 
@@ -60,7 +59,7 @@ func measureScale(n *testNode, configure func(first, rest string), count int) sc
 	configure(oldTag, oldTag)
 	n.change(string(journal.Committed), "bootstrap")
 	s := scale{Services: count}
-	n.change(string(agent.Unchanged), "upgrade")
+	n.change(string(journal.Unchanged), "upgrade")
 	s.Nothing = timed(n.b, n.command("upgrade"))
 	configure(newTag, oldTag)
 	s.One = timed(n.b, n.command("upgrade"))

@@ -66,11 +66,7 @@ func timed(b *testing.B, cmd *exec.Cmd) run {
 func steps(records []journal.Record) map[string]float64 {
 	all := map[string]float64{}
 	for _, p := range (upgradeTrace{records: records, started: records[0].Time, ended: records[len(records)-1].Time}).phases() {
-		name := p.name
-		if strings.HasPrefix(name, "cut over ") {
-			name = "cut over"
-		}
-		all[name] += p.ms()
+		all[p.name] += p.ms()
 	}
 	return all
 }

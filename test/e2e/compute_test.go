@@ -61,7 +61,7 @@ func bootstrapCompute(t *testing.T, c *compute) {
 	c.runsAs("neutron-linuxbridge-agent", 42435)
 	c.must(0, "verify")
 	c.ask(&r, "bootstrap")
-	if r.Outcome != agent.Unchanged {
+	if r.Outcome != journal.Unchanged {
 		t.Fatalf("bootstrap again: %+v", r)
 	}
 	same(t, s.Services[0], c.service(s.Services[0].Name))

@@ -133,7 +133,7 @@ func bootstrapOnce(t *testing.T, p *protocol) {
 	}
 	before := n.service("alpha")
 	n.ask(&r, "bootstrap")
-	if r.Outcome != agent.Unchanged {
+	if r.Outcome != journal.Unchanged {
 		t.Fatalf("second bootstrap: %+v", r)
 	}
 	same(t, before, n.service("alpha"))
@@ -410,7 +410,7 @@ func awaitJournal(t *testing.T, n *testNode, to int, step string) {
 	for range 500 {
 		records, _ := journal.Read(n.path(node.StateDir+"/journal"), to)
 		for _, r := range records {
-			if r.Step == step {
+			if r.Step.String() == step {
 				return
 			}
 		}
@@ -524,12 +524,12 @@ func movedTag(t *testing.T, p *protocol) {
 	before := n.service("gamma")
 	var r agent.Result
 	n.ask(&r, "upgrade", "--pull", "always")
-	if r.Outcome != agent.Unchanged {
+	if r.Outcome != journal.Unchanged {
 		t.Fatalf("nothing moved, but: %+v", r)
 	}
 	pushTiny(t, p.registry, "test/moving", "v1", func(c *v1.Config) { c.Env = append(c.Env, "NEW=yes") })
 	n.ask(&r, "upgrade")
-	if r.Outcome != agent.Unchanged {
+	if r.Outcome != journal.Unchanged {
 		t.Fatalf("the registry was not to be asked, but: %+v", r)
 	}
 	same(t, before, n.service("gamma"))

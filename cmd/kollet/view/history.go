@@ -27,6 +27,10 @@ func (h History) text(t *text) {
 		case e.Kept:
 			mark = "kept"
 		}
+		if e.Outcome == agent.Unreadable {
+			rows = append(rows, []string{strconv.Itoa(e.Generation), "", "", outcome(e), "", "", mark})
+			continue
+		}
 		rows = append(rows, []string{strconv.Itoa(e.Generation), strconv.Itoa(e.From), e.Reason, outcome(e), e.Started.UTC().Format(time.DateTime), took(time.Duration(e.Took)), mark})
 	}
 	t.table([]string{"GENERATION", "FROM", "REASON", "OUTCOME", "STARTED (UTC)", "TOOK", ""}, rows, func(row int) string {
@@ -35,6 +39,11 @@ func (h History) text(t *text) {
 		}
 		return ""
 	})
+	for _, e := range h {
+		if e.Outcome == agent.Unreadable {
+			t.painted(red, "generation %d: %s", e.Generation, e.Why)
+		}
+	}
 }
 
 func outcome(e agent.Entry) string { return cmp.Or(string(e.Outcome), "not ended") }
@@ -43,6 +52,10 @@ func outcome(e agent.Entry) string { return cmp.Or(string(e.Outcome), "not ended
 type Entry agent.Entry
 
 func (e Entry) text(t *text) {
+	if e.Outcome == agent.Unreadable {
+		t.painted(red, "generation %d: %s", e.Generation, e.Why)
+		return
+	}
 	t.line("generation %d, from %d: %s", e.Generation, e.From, e.Reason)
 	t.line("started %s (%s), took %s", e.Started.UTC().Format(time.DateTime+" MST"), t.age(e.Started), took(time.Duration(e.Took)))
 	state := ""

@@ -22,6 +22,9 @@ func (s Status) text(t *text) {
 	if s.Interrupted {
 		t.painted(red, "an upgrade was interrupted; run `kollet recover`")
 	}
+	if s.Problem != "" {
+		t.painted(red, "the last upgrade's journal cannot be read: %s", s.Problem)
+	}
 	if len(s.Services) == 0 {
 		return
 	}

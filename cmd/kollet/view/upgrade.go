@@ -15,7 +15,7 @@ type Upgrade struct {
 }
 
 func (u Upgrade) text(t *text) {
-	if u.Outcome == agent.Unchanged {
+	if u.Outcome == journal.Unchanged {
 		t.line("nothing to do: the node is on generation %d, as it should be", u.To)
 		return
 	}

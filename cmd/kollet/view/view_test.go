@@ -98,7 +98,7 @@ generation 4 replaced 3, in 12.3s; 5 guests kept running
 	{"bootstrap", Upgrade{Seconds: 75, Result: agent.Result{Outcome: journal.Committed, To: 1}}, `
 generation 1 runs, after 1m15s; no guests ran
 `},
-	{"nothing to do", Upgrade{Result: agent.Result{Outcome: agent.Unchanged, From: 4, To: 4}}, `
+	{"nothing to do", Upgrade{Result: agent.Result{Outcome: journal.Unchanged, From: 4, To: 4}}, `
 nothing to do: the node is on generation 4, as it should be
 `},
 	{"recovery", Recovery{Found: true, From: 3, To: 4, Outcome: journal.RolledBack, Current: 3}, `

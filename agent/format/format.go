@@ -1,0 +1,94 @@
+// Package format refuses files of kollet's state that this version cannot
+// read: those of another format, and those with content that the format does
+// not define.
+package format
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// UnknownError means that a file holds something that this version of kollet
+// does not know. The file is not damaged: another version wrote it.
+type UnknownError struct {
+	File   string
+	Line   int    // 0: the file as a whole
+	What   string // what is not known, such as `unknown step "drain"`
+	Step   string // the last step that the file records; empty if there is none
+	Writer string // version of the kollet that wrote the file; empty if the file does not say
+}
+
+func (e *UnknownError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d", e.Line)
+	}
+	b.WriteString(": " + e.What)
+	if e.Step != "" {
+		fmt.Fprintf(&b, " (last step: %s)", e.Step)
+	}
+	switch {
+	case e.Writer == "":
+		b.WriteString(", written by an unknown version of kollet; use the version that wrote it")
+	case e.What == noFormat: // newer versions do not read it either
+		fmt.Fprintf(&b, ", written by kollet %s; use that version", e.Writer)
+	default:
+		fmt.Fprintf(&b, ", written by kollet %s; use that version or a newer one", e.Writer)
+	}
+	return b.String()
+}
+
+// noFormat is what a file lacks that was written before formats had numbers.
+const noFormat = "no format number"
+
+// Header is what every file has in every format.
+type Header struct {
+	Format int    `json:"format"`
+	Kollet string `json:"kollet,omitempty"` // version that wrote the file
+}
+
+// Unknown says how the header's format differs from the one that is known;
+// empty if it does not.
+func (h Header) Unknown(known int) string {
+	switch h.Format {
+	case known:
+		return ""
+	case 0:
+		return noFormat
+	}
+	return fmt.Sprintf("unknown format %d", h.Format)
+}
+
+// Decode reads a JSON file into v. It returns an UnknownError if the file's
+// format is not the one that is known, or if it has fields that v does not have.
+func Decode(file string, data []byte, known int, v any) error {
+	var h Header
+	if err := json.Unmarshal(data, &h); err != nil {
+		return err
+	}
+	what := h.Unknown(known)
+	if what == "" {
+		if err := json.Unmarshal(data, v); err != nil {
+			return err
+		}
+		what = UnknownField(data, v)
+	}
+	if what != "" {
+		return &UnknownError{File: file, What: what, Writer: h.Kollet}
+	}
+	return nil
+}
+
+// UnknownField names a field of JSON data that v does not have; empty if it has
+// them all. The data must be readable into v otherwise.
+func UnknownField(data []byte, v any) string {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	return ""
+}
