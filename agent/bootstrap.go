@@ -100,6 +100,7 @@ func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.B
 	if err != nil { // nothing was begun: the same words at the next boot help nobody
 		return Result{}, a.finish(begun, containers.Info{}, Result{}, err)
 	}
+	begun.Kollet = a.Version
 	if err := firstboot.Begin(a.Root, begun); err != nil { // there is no room for a record of it either
 		return Result{}, fmt.Errorf("nothing was touched: %w", remedied(err))
 	}

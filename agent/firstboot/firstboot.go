@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/durable"
+	"github.com/kollet/kollet/agent/format"
 )
 
 // Paths on a node.
@@ -23,9 +24,20 @@ const (
 	LogPath      = "/var/log/kollet/provision.log"
 )
 
+// Format is the number of the mark's format: the one that this kollet writes and
+// the only one that it reads. A new field is a new format.
+const Format = 1
+
+// mark is the file that marks a bootstrap.
+type mark struct {
+	Format int `json:"format"`
+	Begun
+}
+
 // Begun marks a bootstrap that has not ended, and keeps what it was told: one
 // that a power loss cut short goes on with the same.
 type Begun struct {
+	Kollet     string            `json:"kollet"` // version that wrote it
 	Time       time.Time         `json:"begun"`
 	Generation int               `json:"generation"`         // that ran then; 0: none
 	Images     map[string]string `json:"images,omitempty"`   // service: reference
@@ -53,10 +65,13 @@ const Failed = "failed"
 
 // Begin marks that a bootstrap was begun. The mark is on stable storage when it
 // returns.
-func Begin(root string, b Begun) error { return write(filepath.Join(root, BegunPath), b) }
+func Begin(root string, b Begun) error {
+	return write(filepath.Join(root, BegunPath), mark{Format, b})
+}
 
 // Interrupted returns the mark of a bootstrap that has not ended; nil if there
-// is none.
+// is none. If the mark has anything that this kollet does not know, the error is
+// a *format.UnknownError.
 func Interrupted(root string) (*Begun, error) {
 	path := filepath.Join(root, BegunPath)
 	data, err := os.ReadFile(path)
@@ -66,11 +81,16 @@ func Interrupted(root string) (*Begun, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what the bootstrap was told: %w", err)
 	}
-	var b Begun
-	if err := json.Unmarshal(data, &b); err != nil {
+	var m mark
+	err = format.Decode(path, data, Format, &m)
+	var unknown *format.UnknownError
+	if errors.As(err, &unknown) {
+		return nil, fmt.Errorf("read what the bootstrap was told: %w", err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read what the bootstrap was told: %s: %w; remove the file and run `kollet bootstrap`", path, err)
 	}
-	return &b, nil
+	return &m.Begun, nil
 }
 
 // End records how a bootstrap ended, then takes its mark away: a power loss

@@ -113,7 +113,8 @@ func TestMarkAndRecord(t *testing.T) {
 		t.Errorf("got %+v, %v", b, err)
 	}
 	want := firstboot.Begun{
-		Time: time.Unix(1700000000, 0).UTC(), Images: map[string]string{"web": "web:2"}, Tag: "v1", Pull: "never",
+		Kollet: "1.0",
+		Time:   time.Unix(1700000000, 0).UTC(), Images: map[string]string{"web": "web:2"}, Tag: "v1", Pull: "never",
 		Archives: []string{"/a/*.tar"}, Wait: time.Minute, Generation: 3,
 	}
 	if err := firstboot.Begin(root, want); err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/kollet/kollet/agent/durable"
+	"github.com/kollet/kollet/agent/format"
 )
 
 // Ahead says, by id, which images were pulled ahead of an upgrade: no generation
@@ -17,6 +18,12 @@ import (
 type Ahead struct {
 	Images []string `json:"images,omitempty"` // that an upgrade is to use
 	Left   []string `json:"left,omitempty"`   // that a later pull replaced: they go unless a generation has them
+}
+
+// aheadRecord is the file ahead.json.
+type aheadRecord struct {
+	Format int `json:"format"`
+	Ahead
 }
 
 // Next is what counts after another pull: what it does not name is left.
@@ -44,18 +51,18 @@ func (s Store) ahead() string { return filepath.Join(s.Dir, "ahead.json") }
 
 // Ahead reads which images were pulled ahead.
 func (s Store) Ahead() (Ahead, error) {
-	var a Ahead
+	var a aheadRecord
 	data, err := os.ReadFile(s.ahead())
 	if errors.Is(err, fs.ErrNotExist) {
-		return a, nil
+		return Ahead{}, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(data, &a)
+		err = format.Decode(s.ahead(), data, Format, &a)
 	}
 	if err != nil {
-		return a, fmt.Errorf("read which images were pulled ahead: %w; remove %s: their next pull notes them again", err, s.ahead())
+		return Ahead{}, fmt.Errorf("read which images were pulled ahead: %w; remove %s: their next pull notes them again", err, s.ahead())
 	}
-	return a, nil
+	return a.Ahead, nil
 }
 
 // SetAhead writes which images were pulled ahead, if that is news.
@@ -70,7 +77,7 @@ func (s Store) SetAhead(a Ahead) error {
 		}
 		return durable.SyncDir(s.Dir)
 	}
-	data, err := json.Marshal(a)
+	data, err := json.Marshal(aheadRecord{Format, a})
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,13 @@
 package generation
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/kollet/kollet/agent/format"
 )
 
 func TestAhead(t *testing.T) {
@@ -41,5 +44,12 @@ func TestAhead(t *testing.T) {
 	}
 	if _, err := s.Ahead(); err == nil {
 		t.Error("a damaged record is taken for none")
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, "ahead.json"), []byte(`{"images": ["a"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var unknown *format.UnknownError
+	if _, err := s.Ahead(); !errors.As(err, &unknown) {
+		t.Errorf("a record without a format: %v", err)
 	}
 }

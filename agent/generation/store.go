@@ -11,7 +11,18 @@ import (
 	"strconv"
 
 	"github.com/kollet/kollet/agent/durable"
+	"github.com/kollet/kollet/agent/format"
 )
+
+// Format is the number of the records' format: the one that this kollet writes
+// and the only one that it reads. A new field is a new format.
+const Format = 1
+
+// record is a generation's manifest.json.
+type record struct {
+	Format int `json:"format"`
+	Generation
+}
 
 // Store is the directory that holds generations, one directory each, named by
 // number, and the link current to the one that runs:
@@ -73,23 +84,26 @@ func (s Store) SetCurrent(number int) error {
 	return durable.Symlink(filepath.Join("generations", filepath.Base(s.Path(number))), filepath.Join(s.Dir, "current"))
 }
 
-// Load reads a generation's record.
+// Load reads a generation's record. If it has anything that this kollet does not
+// know, the error is a *format.UnknownError.
 func (s Store) Load(number int) (Generation, error) {
 	if number == 0 {
 		return Generation{}, nil
 	}
 	var g Generation
-	data, err := os.ReadFile(filepath.Join(s.Path(number), "manifest.json"))
+	path := filepath.Join(s.Path(number), "manifest.json")
+	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return g, fmt.Errorf("generation %d is not on this node any more; `kollet history` lists those that are", number)
 	}
 	if err != nil {
 		return g, fmt.Errorf("read generation %d: %w", number, err)
 	}
-	if err := json.Unmarshal(data, &g); err != nil {
+	var r record
+	if err := format.Decode(path, data, Format, &r); err != nil {
 		return g, fmt.Errorf("read generation %d: %w", number, err)
 	}
-	return g, nil
+	return r.Generation, nil
 }
 
 // List returns the numbers of the generations that are kept, in order.
@@ -143,7 +157,7 @@ func (s Store) write(tmp string, g Generation, files map[string][]Rendered, prep
 	if err := prepare(tmp); err != nil {
 		return err
 	}
-	manifest, err := json.MarshalIndent(g, "", " ")
+	manifest, err := json.MarshalIndent(record{Format, g}, "", " ")
 	if err != nil {
 		return err
 	}

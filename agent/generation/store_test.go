@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kollet/kollet/agent/format"
 )
 
 func store(t *testing.T) Store { return Store{Dir: t.TempDir()} }
@@ -216,5 +218,31 @@ func TestCurrent(t *testing.T) {
 	}
 	if _, err := s.Current(); err == nil || !strings.HasPrefix(err.Error(), "read the current generation: ") {
 		t.Errorf("a directory: %v", err)
+	}
+}
+
+// What another version wrote is refused: what it means is not known.
+func TestLoadOfAnotherVersion(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	if err := os.MkdirAll(s.Path(3), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetCurrent(3); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.Path(3), "manifest.json")
+	for text, want := range map[string]string{
+		`{"number": 3, "kollet": "0.1"}`:                            "no format number, written by kollet 0.1; use that version",
+		`{"format": 9, "number": "three", "kollet": "9.0"}`:         "unknown format 9, written by kollet 9.0; use that version or a newer one",
+		`{"format": 1, "services": [{"cpus": 2}], "kollet": "1.9"}`: `unknown field "cpus", written by kollet 1.9; use that version or a newer one`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Current()
+		var unknown *format.UnknownError
+		if want := "read generation 3: " + path + ": " + want; !errors.As(err, &unknown) || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
 	}
 }
