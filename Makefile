@@ -1,30 +1,35 @@
-# Everything that a developer or a newcomer does with this tree. On Debian 12,
-# as root, nothing but make is needed beforehand: `make up` shows kollet at
-# work on this machine, `make test` runs every test.
+# Everything that a developer does with this tree. make is the only prerequisite on
+# Debian 12, as root: `make up` runs a compute node on this machine, `make test` runs
+# every test, `make check` those that need no root.
 
-# Go goes here if the machine has none that is new enough.
+# Go is installed here if the machine has none that is new enough.
 GOROOT_OWN := /usr/local/lib/kollet-go
 export PATH := $(GOROOT_OWN)/bin:$(PATH)
-# The Go that was chosen is the one that is used.
+# Go must not download another version of itself.
 export GOTOOLCHAIN := local
 unexport GOROOT
 
-# Where all but programs is built; tests look here.
+# Where everything except programs is built. Tests look here.
 export KOLLET_BUILD := $(CURDIR)/build
 
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 STATIC  = CGO_ENABLED=0 go build -trimpath -buildvcs=false
 LDFLAGS = -s -w -X main.version=$(VERSION)
 
-# Images that are built for tests and for make up, in two versions that differ
-# by their label.
+# Images for the tests and for make up, in two versions that differ in their label
+# only.
 IMAGES   := nova-libvirt nova-compute neutron-linuxbridge-agent \
             neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd
 VERSIONS := 26.2.2 26.2.2-1
 
-STATICCHECK   := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOLANGCI_LINT_VERSION := v2.15.0
+GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+
+# golangci-lint takes minutes to compile, so it is compiled once, into a directory
+# outside of the tree, and kept there as modules are.
+TOOLS         ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kollet
+GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
 TEST_FLAGS ?= -race
 FUZZ_TIME  ?= 30s
@@ -32,43 +37,53 @@ BENCH_ROUNDS ?= 30
 
 phase = test/make/phase.sh
 parts = go list ./... | grep -vE '/test/(e2e|fleet|vm)$$'
+# Packages whose tests need neither root nor daemons: those that do not use
+# test/machine, which starts both.
+quick = go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}} ' ./... | \
+        grep -v '/test/machine ' | cut -d ' ' -f 1
+# The same flags in check and in unit, so that unit finds check's results in the cache.
+unit-flags = $(TEST_FLAGS) -timeout 20m
 
 measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down test test-podman unit e2e build deps vet lint guest images node-image first-boot test-vm fuzz bench bench-fleet man clean
+.PHONY: help up down check test test-podman unit e2e build deps tools lint vulncheck guest images node-image first-boot test-vm fuzz bench bench-fleet man clean
 
 help: ## show this
 	@echo "targets:"
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-up: ## set up a compute node on this machine, boot a guest, upgrade libvirt under it
+up: ## run a compute node on this machine, boot a guest, upgrade libvirt under it
 	@$(MAKE) --no-print-directory deps build guest images
 	@test/up/up.sh
 
-down: ## take away what make up made
+down: ## remove everything that make up created
 	@[ -x bin/kollet ] || $(MAKE) --no-print-directory build
 	@test/up/down.sh
 
-test: ## set up what is missing, then run every check and test
-	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps
+check: tools ## build, lint, and run the tests that need neither root nor daemons; three minutes
 	@$(phase) build $(MAKE) --no-print-directory build
-	@$(phase) checks $(MAKE) --no-print-directory vet
+	@$(phase) lint $(MAKE) --no-print-directory lint
+	@$(phase) "unit tests, wording and generated docs" test/make/gotest.sh $(unit-flags) $$($(quick))
+
+test: ## set up what is missing, then run make check and every other test
+	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps tools
+	@$(phase) check $(MAKE) --no-print-directory check
 	@$(phase) guest $(MAKE) --no-print-directory guest
-	@$(phase) "tests of the parts" $(MAKE) --no-print-directory unit
+	@$(phase) "unit tests that need root" $(MAKE) --no-print-directory unit
 	@$(phase) images $(MAKE) --no-print-directory images
-	@$(phase) "tests of the whole" $(MAKE) --no-print-directory e2e
+	@$(phase) "end-to-end tests" $(MAKE) --no-print-directory e2e
 	@$(phase) "node image" $(MAKE) --no-print-directory node-image
 	@$(phase) "first boot" $(MAKE) --no-print-directory first-boot
 
-unit: build guest ## the tests of the parts
-	test/make/gotest.sh $(TEST_FLAGS) -timeout 20m $$($(parts))
+unit: build guest ## all unit tests, also those that need root and daemons
+	test/make/gotest.sh $(unit-flags) $$($(parts))
 
-e2e: build guest images ## the tests of the whole
+e2e: build guest images ## the end-to-end tests
 	test/make/gotest.sh -timeout 60m ./test/e2e/... ./test/fleet
 
-test-podman: ## what Podman, which is not supported, passes of the engines' tests; five minutes
+test-podman: ## the engines' tests on Podman, which is not supported; five minutes
 	@test/make/deps.sh podman
 	@go test -count=1 -tags podman -run TestPodman -timeout 30m -v ./containers/docker | grep -E '^ *(--- |[a-z]+\.go:)'
 
@@ -83,45 +98,50 @@ deps: ## install missing Debian packages, and Go if there is none
 	@test/make/deps.sh
 	@test/make/toolchain.sh $(GOROOT_OWN)
 
-vet: ## gofmt, go vet, staticcheck, shellcheck, package hosts, ansible-lint
-	@echo "gofmt -s"
-	@! gofmt -l -s agent cmd configs containers test | grep .
-	go vet ./...
-	go vet -tags faults ./agent/... ./cmd/...
-	go vet -tags scale ./test/fleet
-	go run $(STATICCHECK) ./...
+tools: $(GOLANGCI_LINT) ## compile golangci-lint once
+$(GOLANGCI_LINT):
+	@mkdir -p $(@D)
+	CGO_ENABLED=0 GOBIN=$(@D)/new go install -ldflags '-s -w' github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	@mv $(@D)/new/golangci-lint $@ && rmdir $(@D)/new
+
+# golangci-lint runs gofmt, go vet and staticcheck among others. Built like the
+# programs, packages come from the same cache. Of the pair of files that the tag
+# faults selects from, it sees one; go vet sees the other.
+lint: tools ## the linters of .golangci.yml, shellcheck, package hosts, ansible-lint
+	CGO_ENABLED=0 GOFLAGS=-trimpath $(GOLANGCI_LINT) run --allow-parallel-runners ./...
+	CGO_ENABLED=0 GOFLAGS=-trimpath go vet ./agent/journal
 	@echo shellcheck
 	@test/make/scripts.sh
 	@echo "package hosts"
 	@test/make/hosts.sh
 	@playbooks/tests/check.sh
 
-lint: vet ## the linters of .golangci.yml too; some minutes when run for the first time
-	go run $(GOLANGCI_LINT) run ./...
+vulncheck: ## known vulnerabilities in what kollet is built from; asks the Go vulnerability database
+	@go run $(GOVULNCHECK) ./... || { echo "vulncheck: vulnerabilities were found, or the database could not be reached; GOVULNDB can name a mirror of it" >&2; exit 1; }
 
-guest: build/guest/.done ## kernel and initramfs of the tests' guests
+guest: build/guest/.done ## kernel and initramfs for the tests' guests
 build/guest/.done: test/guest/build.sh test/guest/init
 	test/guest/build.sh build/guest || { apt-get -qq update && test/guest/build.sh build/guest; }
 	@touch $@
 
-images: ## the node's images, in build/registry
+images: ## the container images, in build/registry
 	@test/make/images.sh "$(IMAGES)" "$(VERSIONS)"
 
-node-image: ## a Debian that is a node: disk, kernel, ramdisk and root file system, in build/node
+node-image: ## the node image: disk, kernel, ramdisk and root file system, in build/node
 	@test/make/deps.sh fdisk mtools e2fsprogs
 	@$(MAKE) --no-print-directory deps build
 	@containers/node-image/build.sh build/node
 
-first-boot: node-image ## one first boot of a virtual machine, and its second; the short part of test-vm
+first-boot: node-image ## boot the node image twice; the short part of test-vm
 	test/make/gotest.sh -v -timeout 60m -run 'TestFirstBoot/nocloud' ./test/vm
 
-test-vm: node-image guest images ## nodes as virtual machines: first boots, a guest, power losses; half an hour
+test-vm: node-image guest images ## first boots, a guest and power losses in virtual machines; half an hour
 	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)
 
-bench: build images ## measure gaps BENCH_ROUNDS (30) times, the rest less often, into build/bench
+bench: build images ## measure gaps BENCH_ROUNDS (30) times, and more, into build/bench
 	@test/make/deps.sh docker-compose podman
 	go test -run '^$$' -bench . -timeout 60m $$(grep -rl '^func Benchmark' --include=*_test.go agent cmd configs containers | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 	$(measure) 'Gap|Timeline|NothingToDo|Size' -benchtime $(BENCH_ROUNDS)x
@@ -134,9 +154,9 @@ bench: build images ## measure gaps BENCH_ROUNDS (30) times, the rest less often
 bench-fleet: deps build ## measure fleets of 10, 50 and 100 nodes on this machine, into build/bench/fleet.txt
 	go test -tags scale -run '^TestScale$$' -v -count=1 -timeout 120m ./test/fleet
 
-man: ## make the manual in docs anew
+man: ## generate the manual in docs
 	go generate ./cmd/kollet
 
 clean: ## remove what was built
-	@[ ! -e /var/lib/kollet-up/made ] || { echo "what make up runs needs bin and build: make down first" >&2; exit 1; }
+	@[ ! -e /var/lib/kollet-up/made ] || { echo "the node of make up uses bin and build: run make down first" >&2; exit 1; }
 	rm -rf bin build agent/gate/start/kollet-start

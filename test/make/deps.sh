@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that are missing for building, testing and
-# `make up`. What is there already is left alone. Services of new packages are
-# not started: tests start daemons of their own.
+# `make up`. Installed packages are left alone. Services of new packages are not
+# started: tests start daemons of their own.
 set -eu
 
 packages='
@@ -25,15 +25,15 @@ python3-heat
 # gcc libc6-dev                the race detector needs cgo
 # docker.io to docker-registry engines and the registry of images
 # rabbitmq-server              nova-compute and Neutron's agent need a message bus
-# mmdebstrap zstd              the images' Debian
-# qemu-*, busybox, cpio        guests, and machines that are nodes
-# iproute2 iptables kmod procps  what a node has
-# ansible-*, pytest, openssh-* a fleet, and the checks of its playbooks
-# python3-heat                 the Heat templates are checked by Heat itself
-# systemd cloud-init           they check what kollet writes for them; neither need run
-# xorriso genisoimage          they read the images that kollet seed makes
+# mmdebstrap zstd              the base of the images
+# qemu-*, busybox, cpio        guests, and nodes as virtual machines
+# iproute2 iptables kmod procps  what kollet uses on a node
+# ansible-*, pytest, openssh-* the fleet tests, and the checks of the playbooks
+# python3-heat                 Heat itself checks the Heat templates
+# systemd cloud-init           they check what kollet writes for them; neither runs
+# xorriso genisoimage          they read the images that kollet seed writes
 
-[ "$(id -u)" = 0 ] || { echo "deps: packages can be installed by root only; run it with sudo" >&2; exit 1; }
+[ "$(id -u)" = 0 ] || { echo "deps: only root can install packages: run make deps with sudo" >&2; exit 1; }
 # shellcheck disable=SC1091
 . /etc/os-release
 if [ "${ID:-}:${VERSION_ID:-}" != debian:12 ]; then
@@ -65,7 +65,7 @@ apt-get -qq update
 # shellcheck disable=SC2086
 apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing
 
-# Nor at the next boot: who needs these starts them, on the loopback device.
+# Not at the next boot either: the tests start them, on the loopback device.
 for package in rabbitmq-server docker-registry openssh-server; do
 	service=$package
 	[ $package != openssh-server ] || service=ssh
@@ -75,6 +75,6 @@ for package in rabbitmq-server docker-registry openssh-server; do
 	esac
 done
 
-# At the next boot cloud-init would take this machine for a new server, and give
-# it other host keys and another network (doc/rtd/howto/disable_cloud_init.rst).
+# At the next boot cloud-init would treat this machine as a new server, and change
+# its host keys and network (doc/rtd/howto/disable_cloud_init.rst).
 case " $missing " in *" cloud-init "*) touch /etc/cloud/cloud-init.disabled ;; esac

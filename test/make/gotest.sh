@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs go test, and says at the end in few lines which tests failed and why: the
-# logs of the daemons that a failed test prints are long.
+# Runs go test, and lists at the end which tests failed and why: a failed test
+# prints the long logs of its daemons.
 #
 #	gotest.sh [ARGUMENT of go test...]
 set -uo pipefail

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the node's images into build/registry, unless those that are there were
-# built from the same files.
+# Builds the container images into build/registry, unless they were built from the
+# same files before.
 #
 #	images.sh IMAGES VERSIONS	lists separated by spaces
 set -eu
@@ -17,12 +17,12 @@ inputs=$({
 	find containers/images/*/ containers/images/build.sh containers/debian.sh -type f | LC_ALL=C sort | xargs sha256sum
 } | sha256sum)
 if [ -d build/registry ] && [ "$(cat "$stamp" 2>/dev/null)" = "$inputs" ]; then
-	echo "images: those in build/registry are up to date"
+	echo "images: build/registry is up to date"
 	exit 0
 fi
 echo "images: building ($1) in versions $2; takes about five minutes"
 rm -f "$stamp"
-# What the engine keeps meanwhile, some 5 GB, goes to the disk of the checkout.
+# The engine's temporary data, some 5 GB, goes to the disk of the checkout.
 mkdir -p build/tmp bin
 CGO_ENABLED=0 go build -buildvcs=false -o bin/images ./test/images
 # shellcheck disable=SC2086

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a command and says how long it took.
+# Runs a command and reports how long it took.
 #
 #	phase.sh NAME COMMAND [ARGUMENT...]
 set -u
