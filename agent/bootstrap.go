@@ -132,7 +132,7 @@ func (a *Agent) finish(begun firstboot.Begun, info containers.Info, r Result, fa
 		f.Generation, f.Engine, f.Images = current.Number, current.Engine, imagesOf(current)
 	}
 	if failed != nil {
-		failed = (&target{secrets: a.secretsForRedaction()}).redact(failed)
+		failed = a.redactor().Error(failed)
 		f.Error = failed.Error()
 	}
 	if info.Name != "" {

@@ -116,7 +116,7 @@ func (t *transaction) finish(ctx context.Context) error {
 
 // giveUp undoes what the journal says was begun.
 func (t *transaction) giveUp(ctx context.Context, records []journal.Record) error {
-	t.target = &target{secrets: t.secretsForRedaction()}
+	t.target = &target{redactor: t.redactor()}
 	if to, err := t.Store().Load(t.to.Number); err == nil {
 		t.to = to // absent if it was not rendered, or is discarded already
 	}

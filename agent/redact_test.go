@@ -1,33 +1,33 @@
 package agent
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/configs/redact"
 	"github.com/kollet/kollet/containers"
 )
 
-// The fields are told by name, and their own names are no content.
-func TestFieldsWith(t *testing.T) {
-	record, err := json.Marshal(generation.Service{
+// Fields are reported by name, and their own names are no content.
+func TestSecretsIn(t *testing.T) {
+	service := generation.Service{
 		Name: "nova-compute", Ref: "kolla/nova-compute:1",
-		Spec: containers.Spec{Command: []string{"nova-compute"}, User: "nova", Env: map[string]string{"A": "x\"y"}},
-	})
-	if err != nil {
-		t.Fatal(err)
+		Spec: containers.Spec{Command: []string{"nova-compute"}, User: "nova", Env: map[string]string{"A": "x\"yz", "URL": "amqp://u:p%40ss@h", "B": "cEBzcw=="}},
 	}
-	for text, want := range map[string][]string{
+	for value, want := range map[string][]string{
 		"nova":    {"command", "name", "ref", "user"},
 		"compute": {"command", "name", "ref"},
-		"x\\\"y":  {"env"},
+		"x\"yz":   {"env"},
+		"p@ss":    {"env"},
 		"spec":    nil,
 		"restart": nil,
 		"hunter2": nil,
+		"abc":     nil,
 	} {
-		if got := fieldsWith(record, []byte(text)); !slices.Equal(got, want) {
-			t.Errorf("%q stands in %q, want %q", text, got, want)
+		found, err := secretsIn(service, redact.New(map[string]string{"x": value}))
+		if got := found["x"]; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q is in %q, %v; want %q", value, got, err, want)
 		}
 	}
 }

@@ -190,7 +190,7 @@ func (a *Agent) recall(number int) (*target, error) {
 		return nil, node.BadInput{Err: err}
 	}
 	t := &target{reason: fmt.Sprintf("rollback to %d", number), engine: g.Engine, pull: "missing", files: map[string][]generation.Rendered{}}
-	t.recalled, t.secrets = true, a.secretsForRedaction()
+	t.recalled, t.redactor = true, a.redactor()
 	for _, s := range g.Services {
 		for _, f := range s.Files {
 			r := generation.Rendered{Name: f.Name}

@@ -23,6 +23,7 @@ import (
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/configs/redact"
 	"github.com/kollet/kollet/configs/report"
 	"github.com/kollet/kollet/containers"
 )
@@ -50,7 +51,7 @@ type target struct {
 	services []generation.Service
 	files    map[string][]generation.Rendered // by service; with secrets
 	wanted   map[string]string                // service: reference to pull
-	secrets  map[string]string
+	redactor *redact.Redactor
 }
 
 // read makes the target that the node file describes. All problems of the node
@@ -63,12 +64,11 @@ func (a *Agent) read(opts Options, reason string) (*target, error) {
 	var problems report.Problems
 	t := &target{reason: reason, engine: file.Engine, pull: file.Images.Pull, wait: opts.Wait, files: map[string][]generation.Rendered{}}
 	t.archives = slices.Concat(opts.Archives, file.Images.Archives)
-	t.secrets = a.readSecrets(file, &problems)
 	renderer, err := configs.New(configs.Inputs{
 		Host:      a.Name,
 		Vars:      file.Vars,
 		OwnVars:   file.OwnVars,
-		Secrets:   t.secrets,
+		Secrets:   a.readSecrets(file, &problems),
 		Instance:  a.instance(),
 		Templates: a.Path(node.TemplatesDir),
 		Overrides: a.Path(node.OverridesDir),
@@ -76,8 +76,9 @@ func (a *Agent) read(opts Options, reason string) (*target, error) {
 	if err != nil {
 		return nil, node.BadInput{Err: err}
 	}
+	t.redactor = renderer.Redactor()
 	for _, name := range file.Order() {
-		b := builder{agent: a, file: file, renderer: renderer, problems: &problems, secrets: t.secrets, name: name, from: file.Services[name]}
+		b := builder{agent: a, file: file, renderer: renderer, problems: &problems, name: name, from: file.Services[name]}
 		service, files := b.build()
 		t.services = append(t.services, service)
 		t.files[name] = files
@@ -86,7 +87,7 @@ func (a *Agent) read(opts Options, reason string) (*target, error) {
 		problems.Add(renderer.Unused()...)
 	}
 	if err := problems.Err(); err != nil {
-		return nil, node.BadInput{Err: t.redact(err)}
+		return nil, node.BadInput{Err: t.redactor.Error(err)}
 	}
 	return t, nil
 }
@@ -135,7 +136,6 @@ type builder struct {
 	file     *nodefile.Node
 	renderer *configs.Renderer
 	problems *report.Problems
-	secrets  map[string]string
 	name     string
 	from     nodefile.Service
 }
@@ -160,7 +160,7 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 		s.Spec.Ulimits = append(s.Spec.Ulimits, containers.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
 	}
 	s.Spec = s.Spec.Canonical()
-	b.keepSecretsOut(s)
+	b.refuseSecrets(s)
 	if b.problems.Len() == before {
 		b.check(s)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/configs/redact"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -82,48 +83,9 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestRedactText(t *testing.T) {
-	secrets := map[string]string{"rabbit": "hunter2", "short": "abc", "empty": "", "long": "hunter2-and-more", "odd": "a\"b\nc\\d", "word": "secret"}
-	for text, want := range map[string]string{
-		"user:hunter2@host, hunter2":      "user:<secret rabbit>@host, <secret rabbit>",
-		"hunter2-and-more":                "<secret long>",
-		"abc abc":                         "abc abc",
-		"nothing":                         "nothing",
-		"":                                "",
-		"raw a\"b\nc\\d":                  "raw <secret odd>",
-		fmt.Sprintf("%q", "xa\"b\nc\\dy"): `"x<secret odd>y"`,
-	} {
-		if got := redactText(secrets, text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
-	for _, value := range secrets {
-		if got := redactText(secrets, "the secret is "+value+"."); len(value) >= shortSecret && value != "secret" && strings.Contains(got, value) {
-			t.Errorf("%q shows", got)
-		}
-	}
-}
-
-func FuzzRedactText(f *testing.F) {
-	f.Add("hunter2", "hunter2-and-more", "x hunter2-and-more y")
-	f.Add("aaaa", "aaaaa", "aaaaaaaaa")
-	f.Fuzz(func(t *testing.T, one, two, text string) {
-		got := redactText(map[string]string{"1": one, "2": two}, text)
-		for _, value := range []string{one, two} {
-			// What is put in its place is no secret, nor is what it stands beside.
-			if strings.ContainsAny(value, "<>12 secret") {
-				continue
-			}
-			if len(value) >= shortSecret && strings.Contains(got, value) {
-				t.Errorf("%q shows in %q", value, got)
-			}
-		}
-	})
-}
-
 // Exit statuses hang on an error's kind.
 func TestRedactKeepsTheKind(t *testing.T) {
-	target := &target{secrets: map[string]string{"rabbit": "hunter2"}}
+	target := &target{redactor: redact.New(map[string]string{"rabbit": "hunter2"})}
 	cause := errors.New("the log says hunter2")
 	var needs node.NeedsOperator
 	var bad node.BadInput
@@ -177,10 +139,10 @@ func TestRead(t *testing.T) {
 	}{
 		"plain":               {`config: [{content: "p={{ secret \"rabbit\" }}", dest: /etc/a, owner: root, perm: "0600"}]`, ""},
 		"short secret":        {`environment: {A: xabcx}`, ""},
-		"secret in a command": {`command: [a, --password=hunter2]`, ":5:3: services.one: the value of secret rabbit stands in its command; "},
-		"in the environment":  {`environment: {URL: "amqp://u:hunter2@h"}`, ":5:3: services.one: the value of secret rabbit stands in its env; "},
-		"in a probe":          {`health: [{exec: [check, hunter2]}]`, ":5:3: services.one: the value of secret rabbit stands in its health; "},
-		"in the warm-up":      {`warm: [hunter2]`, ":5:3: services.one: the value of secret rabbit stands in its warm; "},
+		"secret in a command": {`command: [a, --password=hunter2]`, ":5:3: services.one: the value of secret rabbit is in its command; "},
+		"in the environment":  {`environment: {URL: "amqp://u:hunter2@h"}`, ":5:3: services.one: the value of secret rabbit is in its env; "},
+		"in a probe":          {`health: [{exec: [check, hunter2]}]`, ":5:3: services.one: the value of secret rabbit is in its health; "},
+		"in the warm-up":      {`warm: [hunter2]`, ":5:3: services.one: the value of secret rabbit is in its warm; "},
 		"a mount's source":    {`mounts: ["{{ .vars.dir }}:/a", data:/b, /c]`, ""},
 		"source of nothing":   {`mounts: [x:/x, {source: "{{ .vars.nothing }}", target: /var/lib/nova}]`, ":7:20: services.one.mounts[1].source: {{ .vars.nothing }} is empty here; "},
 		"source is not there": {`mounts: [/no/such:/a]`, ":7:14: services.one.mounts[0].source: /no/such cannot be mounted: no such file or directory; "},
@@ -210,9 +172,9 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Secrets are known, to be kept out of messages, also when the node file is
-// not whole without the command line.
-func TestSecretsForRedaction(t *testing.T) {
+// Secrets are kept out of messages also when the node file is incomplete without
+// the command line.
+func TestRedactorOfTheNodeFile(t *testing.T) {
 	a := &Agent{&node.Node{Root: t.TempDir()}}
 	if err := os.MkdirAll(a.Path("/etc/kollet"), 0o700); err != nil {
 		t.Fatal(err)
@@ -222,14 +184,13 @@ func TestSecretsForRedaction(t *testing.T) {
 	if err := errors.Join(os.WriteFile(a.Path(node.DefaultNodeFile), []byte(text), 0o600), os.WriteFile(a.Path("/etc/kollet/a"), []byte("from-file\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	got := a.secretsForRedaction()
-	if got["a"] != "from-file" || got["b"] != "from-env" || len(got["c"]) >= shortSecret {
-		t.Errorf("got %q", got)
+	if got, want := a.redactor().Text("from-file, from-env?"), "<secret a>, <secret b>?"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if err := os.WriteFile(a.Path(node.DefaultNodeFile), []byte("["), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.secretsForRedaction(); len(got) > 0 {
-		t.Errorf("of no YAML: %q", got)
+	if got := a.redactor().Text("from-file"); got != "from-file" {
+		t.Errorf("without a node file: %q", got)
 	}
 }

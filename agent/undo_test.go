@@ -3,12 +3,15 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/configs/redact"
 )
 
 // Steps are undone last first, each between its records; what fails is said
@@ -24,7 +27,7 @@ func TestBack(t *testing.T) {
 	undo := func(kind journal.StepKind, err error) step {
 		return step{kind: kind, undo: func(context.Context) error { undone = append(undone, string(kind)); return err }}
 	}
-	tx := &transaction{Agent: a, journal: j, target: &target{secrets: map[string]string{"rabbit": "hunter2"}}}
+	tx := &transaction{Agent: a, journal: j, target: &target{redactor: redact.New(map[string]string{"rabbit": "hunter2"})}}
 	tx.begun = []step{undo(journal.Pull, nil), undo(journal.Render, errors.New("its log says hunter2")), {kind: journal.Verify}, undo(journal.Stage, nil)}
 	err = tx.back(t.Context())
 	if err == nil || err.Error() != "undo render: its log says <secret rabbit>" {
@@ -49,5 +52,41 @@ func TestBack(t *testing.T) {
 	}
 	if tx.touched() {
 		t.Error("nothing was cut over")
+	}
+}
+
+// A service that logs its transport_url logs the password as the template
+// escaped it.
+func TestEscapedSecretInErrorEventAndJournal(t *testing.T) {
+	var events []string
+	a := &Agent{&node.Node{Root: t.TempDir(), Now: time.Now, Report: func(e node.Event) { events = append(events, e.Text) }}}
+	j, err := journal.Create(a.Journals(), journal.Record{To: 2}, a.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	renderer, err := configs.New(configs.Inputs{Host: "host", Secrets: map[string]string{"rabbit": "hunt/er$22 @x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := renderer.Render("nova", configs.File{Where: "w", Format: "ini", Content: "[DEFAULT]\n" +
+		"transport_url = rabbit://nova:{{ secret \"rabbit\" | urlescape }}@h:5672//\n" +
+		"part = {{ secret \"rabbit\" | trunc 9 | upper }}\n"})
+	if err != nil || !strings.Contains(string(file.Content), "hunt%2Fer%2422%20%40x") {
+		t.Fatalf("%s, %v", file.Content, err)
+	}
+	tx := &transaction{Agent: a, journal: j, target: &target{redactor: renderer.Redactor()}}
+	failed := tx.do(t.Context(), step{kind: journal.Verify, do: func(context.Context) error {
+		return fmt.Errorf("nova: exited; last log lines:\n%s", file.Content)
+	}})
+	records, err := journal.Read(a.Journals(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := records[len(records)-1].Note
+	for _, text := range []string{failed.Error(), note, strings.Join(events, "\n")} {
+		if strings.Contains(text, "%2422") || strings.Contains(text, "HUNT") || !strings.Contains(text, "rabbit://nova:<secret rabbit>@h:5672") {
+			t.Errorf("got %s", text)
+		}
 	}
 }

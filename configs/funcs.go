@@ -6,13 +6,13 @@ import (
 	"net"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"text/template"
 
 	sprig "github.com/go-task/slim-sprig/v3"
 
+	"github.com/kollet/kollet/configs/redact"
 	"github.com/kollet/kollet/configs/report"
 )
 
@@ -35,9 +35,6 @@ var helpers = []string{
 	"without",
 }
 
-// Helpers returns the names of the functions that templates have from sprig.
-func Helpers() []string { return slices.Clone(helpers) }
-
 // funcs returns all that a template may call.
 func (x *execution) funcs() template.FuncMap {
 	funcs := template.FuncMap{
@@ -48,6 +45,9 @@ func (x *execution) funcs() template.FuncMap {
 		"hostport":  hostport,
 	}
 	maps.Copy(funcs, helperFuncs())
+	if x.mode == private && strings.Contains(x.body, "secret") {
+		x.learn(funcs)
+	}
 	return funcs
 }
 
@@ -82,7 +82,7 @@ func (x *execution) secret(name string) (string, error) {
 		return "", fmt.Errorf("secret %q has several lines, and in an INI file a value that is not indented ends with its line; store it as one line", name)
 	}
 	if x.mode == public {
-		return placeholder(name), nil
+		return redact.Placeholder(name), nil
 	}
 	return value, nil
 }
@@ -108,7 +108,7 @@ func (x *execution) urlescape(value any) string {
 		return text
 	}
 	for name := range x.r.in.Secrets {
-		text = strings.ReplaceAll(text, escapeURL(placeholder(name)), placeholder(name))
+		text = strings.ReplaceAll(text, escapeURL(redact.Placeholder(name)), redact.Placeholder(name))
 	}
 	return text
 }

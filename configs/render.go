@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kollet/kollet/configs/ini"
+	"github.com/kollet/kollet/configs/redact"
 	"github.com/kollet/kollet/configs/report"
 )
 
@@ -53,8 +54,8 @@ type Rendered struct {
 
 // Renderer renders the files of one node. It is safe for concurrent use.
 type Renderer struct {
-	in   Inputs
-	hide func(string) string // puts placeholders for secrets' values
+	in       Inputs
+	redactor *redact.Redactor
 
 	mu       sync.Mutex
 	named    map[string]bool // override paths that some file names
@@ -87,12 +88,16 @@ func New(in Inputs) (*Renderer, error) {
 	in.Instance = withoutNil(in.Instance)
 	return &Renderer{
 		in:       in,
-		hide:     newHider(in.Secrets),
+		redactor: redact.New(in.Secrets),
 		named:    map[string]bool{},
 		anyHost:  map[string]bool{},
 		usedVars: map[string]bool{},
 	}, nil
 }
+
+// Redactor returns a redactor that knows Inputs.Secrets, and what the templates
+// rendered so far have made of them.
+func (r *Renderer) Redactor() *redact.Redactor { return r.redactor }
 
 // withoutNil copies a map without its nil values, in maps within it too: the
 // template engine would write "<no value>" for them.
@@ -197,7 +202,7 @@ func (r *Renderer) addINI(l layer, err error, all *report.Problems) {
 			}
 			p.Line = at.Line
 		}
-		p.Text = r.hide(p.Text)
+		p.Text = r.redactor.Text(p.Text)
 		all.Add(p)
 	}
 }
@@ -215,9 +220,20 @@ func (r *Renderer) public(layers []layer, f File, size int) string {
 		return withheld
 	}
 	if f.Format != "ini" {
-		shown = maskText(shown)
+		shown = redact.Mask(shown)
 	}
-	return r.hide(shown)
+	return r.redactor.Text(shown)
+}
+
+// maskINI masks what looks like a password in an INI file.
+func maskINI(f *ini.File) {
+	for _, section := range f.Sections {
+		for _, key := range section.Keys {
+			for i, value := range key.Values {
+				key.Values[i] = redact.MaskValue(key.Name, value)
+			}
+		}
+	}
 }
 
 // inside reports whether a path stays below the directory it is joined to.

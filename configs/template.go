@@ -82,7 +82,7 @@ func (x *execution) explain(err error, uses uses) (report.Problem, bool) {
 	p := x.locate(err)
 	var a *absent
 	if errors.As(err, &a) {
-		p.Text = x.r.hide(a.text)
+		p.Text = x.r.redactor.Text(a.text)
 		x.gaveUp[absent{kind: a.kind, name: a.name}] = true
 		return p, true
 	}
@@ -118,13 +118,13 @@ var (
 
 // locate puts an error of the template engine at its place in the file.
 func (x *execution) locate(err error) report.Problem {
-	p := report.Problem{Place: report.Place{File: x.file}, Key: x.key, Text: x.r.hide(err.Error())}
+	p := report.Problem{Place: report.Place{File: x.file}, Key: x.key, Text: x.r.redactor.Text(err.Error())}
 	m := engineError.FindStringSubmatch(err.Error())
 	if m == nil {
 		return p
 	}
 	p.Line, _ = strconv.Atoi(m[1])
-	p.Text = x.r.hide(strings.ReplaceAll(strings.TrimSpace(m[2]), "\n", " "))
+	p.Text = strings.ReplaceAll(strings.TrimSpace(x.r.redactor.Text(m[2])), "\n", " ")
 	if f := notDefined.FindStringSubmatch(p.Text); f != nil {
 		p.Text = fmt.Sprintf("there is no function %s%s", f[1], report.DidYouMean(f[1], sorted(x.funcs())))
 	}
@@ -136,7 +136,7 @@ func (x *execution) locate(err error) report.Problem {
 func (x *execution) noValue(out string) []error {
 	for line, number := range numbered(out) {
 		if strings.Contains(line, "<no value>") {
-			return []error{report.Problem{Place: report.Place{File: x.file}, Key: x.key, Text: fmt.Sprintf("line %d of what it renders to has an expression without a value (%s); use default", number, x.r.hide(strings.TrimSpace(line)))}}
+			return []error{report.Problem{Place: report.Place{File: x.file}, Key: x.key, Text: fmt.Sprintf("line %d of what it renders to has an expression without a value (%s); use default", number, x.r.redactor.Text(strings.TrimSpace(line)))}}
 		}
 	}
 	return nil

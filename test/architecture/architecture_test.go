@@ -44,6 +44,7 @@ var rooms = map[string][]string{
 	"configs":        {"configs/..."},
 	"configs/ini":    {},
 	"configs/kolla":  {},
+	"configs/redact": {},
 	"configs/report": {},
 
 	"containers":                {},
