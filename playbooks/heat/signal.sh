@@ -1,7 +1,7 @@
 #!/bin/sh
-# Tells Heat how the first boot ended, and ends as it did. The template puts Heat's
-# own curl command, token and all, in the place of the variable of that name. It
-# may be run again by hand.
+# Reports the result of the first boot to Heat, and exits with 1 if it failed. The
+# template replaces the variable CURL with Heat's own curl command, which contains the
+# token. This script may be run again.
 set -eu
 finished=/var/lib/kollet/provision-finished
 
@@ -18,7 +18,7 @@ try:
         status, reason = "FAILURE", result["error"]
 except (OSError, ValueError, KeyError) as error:
     print("signal: %s" % error, file=sys.stderr)
-# One message a node: a second one with the same id takes the first one's place.
+# One message per node: a second one with the same id replaces the first.
 print(json.dumps({"status": status, "reason": reason[:1000], "data": data, "id": "kollet"}))
 END
 )

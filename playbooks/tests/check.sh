@@ -1,12 +1,12 @@
 #!/bin/sh
 # Checks the collection: unit tests, ansible-doc, ansible-lint with its production
-# profile, and those of ansible-test's sanity tests that need nothing from PyPI.
-# The rest (ansible-doc, import, pep8, pylint, runtime-metadata, validate-modules,
-# yamllint) makes virtual environments; run it where PyPI can be reached:
+# profile, and the sanity tests of ansible-test that need nothing from PyPI. The other
+# sanity tests (ansible-doc, import, pep8, pylint, runtime-metadata, validate-modules,
+# yamllint) create virtual environments; run them where PyPI can be reached:
 # ansible-test sanity --docker.
 set -eu
 cd "$(dirname "$0")/.."
-# Debian's Ansible is for Debian's Python, whatever other comes first.
+# Debian's Ansible needs Debian's Python, which may not be the first in PATH.
 export PATH=/usr/bin:/bin:/usr/sbin:/sbin LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 ANSIBLE_DEPRECATION_WARNINGS=false
 
 echo "playbooks: black"
@@ -18,7 +18,7 @@ black --quiet --check --line-length 110 plugins tests/unit || {
 echo "playbooks: unit tests"
 /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/unit
 
-# Ansible knows a collection by where it lies.
+# Ansible identifies a collection by its directory.
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 trap 'exit 1' INT TERM HUP

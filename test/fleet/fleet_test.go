@@ -111,7 +111,7 @@ func stopped(t *testing.T, c *control) {
 	nodeFile := c.nodes[3].run("cat /etc/kollet/node.yaml")
 	r := c.play("upgrade", args...).ended(2)
 	r.says("node1 committed 1 2", "node2 committed 1 2", "node3 rolled back 1 1", "node4 untouched", "node5 untouched",
-		"2 committed, 1 rolled back, 2 untouched; a node failed, so that later waves stay untouched",
+		"2 committed, 1 rolled back, 2 untouched; a node failed, so later waves were not started",
 		"node3: rolled back: the node is back on generation 1: alpha: ")
 	for i, version := range []string{"v2", "v2", "v1", "v1", "v1"} {
 		c.nodes[i].wants(version)
@@ -174,15 +174,15 @@ func disappeared(t *testing.T, c *control) {
 	p := c.begin("upgrade", append(waves, "-e", "kollet_window=second")...)
 	lost.awaitRecord("cut over alpha") // alpha of the new generation may run, beta is still the old one
 	lost.off()
-	p.wait().ended(2).says("node3 committed", "node4 unreachable", "it went away", "node5 committed", "4 committed, 1 unreachable")
+	p.wait().ended(2).says("node3 committed", "node4 unreachable", "it became unreachable", "node5 committed", "4 committed, 1 unreachable")
 	for _, n := range c.nodes {
 		if n != lost {
 			n.wants("v3")
 		}
 	}
-	// It is still away: nothing is begun.
+	// It is still unreachable: the upgrade does not start.
 	c.version("v4")
-	c.play("upgrade", append(waves, "-e", "kollet_window=third")...).ended(2).says("node4 cannot be reached; no node was touched")
+	c.play("upgrade", append(waves, "-e", "kollet_window=third")...).ended(2).says("node4 cannot be reached; no node was changed")
 	for _, n := range c.nodes {
 		if n != lost {
 			n.wants("v3")
@@ -220,9 +220,9 @@ func orphaned(t *testing.T, c *control) {
 }
 
 func drifted(t *testing.T, c *control) {
-	c.play("verify").ended(0).says("5 as it should be").unchanged()
+	c.play("verify").ended(0).says("5 no drift").unchanged()
 	c.nodes[4].run("docker stop beta")
-	c.play("verify").ended(2).says("node5 differs", "container beta does not run", "4 as it should be, 1 differs")
+	c.play("verify").ended(2).says("node5 differs", "container beta does not run", "4 no drift, 1 differs")
 }
 
 // pulledAlone has node5, which drifted, upgrade itself from a repository.

@@ -1,7 +1,7 @@
 # Copyright the kollet authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Filters of the role and the playbooks. They run on the control machine."""
+"""Filters for the roles and playbooks. They run on the control machine."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -11,12 +11,12 @@ import os
 
 
 def secret_files(secrets, folder):
-    """The node file's entries for secrets that lie in a folder of the node."""
+    """Return the node file's entries for secrets in a directory of the node."""
     return dict((name, {"file": os.path.join(folder, name)}) for name in sorted(secrets))
 
 
 def table(rows, columns):
-    """Rows, as dictionaries, as the lines of an aligned table."""
+    """Format rows (dictionaries) as lines of an aligned table."""
     cells = [[column.upper() for column in columns]]
     cells += [[text(row.get(column)) for column in columns] for row in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
@@ -24,14 +24,14 @@ def table(rows, columns):
 
 
 def text(value):
-    """A cell: one line."""
+    """Format a cell as one line."""
     if value is None or value == "":
         return "-"
     return str(value).splitlines()[0] if str(value).strip() else "-"
 
 
 def totals(rows, column):
-    """How many rows have which value, as words, in the order in which they first come."""
+    """Count the values of a column, as text, in the order of their first occurrence."""
     counts = {}
     order = []
     for row in rows:
@@ -43,33 +43,33 @@ def totals(rows, column):
 
 
 def reports(hosts, hostvars, lost=()):
-    """What is known of each host of a play, as rows; lost ones went away in the middle."""
+    """Return one row per host of a play; lost hosts became unreachable during it."""
     rows = []
     for host in hosts:
         row = {"result": "untouched"}
         if "kollet_report" in hostvars[host]:
             row = dict(hostvars[host]["kollet_report"])
         elif host in lost:
-            row = {"result": "failed", "why": "it failed or went away, as told above"}
+            row = {"result": "failed", "why": "it failed or became unreachable; see above"}
         row["node"] = host
         rows.append(row)
     return rows
 
 
 def reachable(hosts, hostvars):
-    """Those hosts that could be reached when the play began."""
+    """Return the hosts that could be reached when the play began."""
     return [host for host in hosts if not hostvars[host].get("kollet_before", {}).get("unreachable")]
 
 
 def standing(hosts, hostvars):
-    """Which generation each host runs before anything is done, as rows."""
+    """Return one row per host, with the generation that it runs before the upgrade."""
     return [
         {"node": host, "from": hostvars[host].get("kollet_before", {}).get("generation", 0)} for host in hosts
     ]
 
 
 def failure(result, before, change):
-    """What to report of a node that failed: result is that of the task that did."""
+    """Return the report for a node that failed; result is that of the failed task."""
     row = {
         "result": "failed",
         "why": result.get("msg") or "it is not healthy",
@@ -77,7 +77,7 @@ def failure(result, before, change):
         "to": change.get("generation", before.get("generation", 0)),
         "seconds": change.get("seconds"),
     }
-    if before.get("unreachable") or change.get("unreachable") or "went away" in row["why"]:
+    if before.get("unreachable") or change.get("unreachable") or "became unreachable" in row["why"]:
         row.update(result="unreachable", to=None)
     elif change.get("rc") == 4:
         row["result"] = "needs an operator"
@@ -87,7 +87,7 @@ def failure(result, before, change):
 
 
 def noted(result, changed="", unchanged=""):
-    """What to report of a node after a task that does not make a generation."""
+    """Return the report for a node after a task that does not create a generation."""
     row = {"to": result.get("generation"), "seconds": result.get("seconds")}
     if result.get("unreachable"):
         row.update(result="unreachable", why="it could not be reached")
@@ -101,7 +101,7 @@ def noted(result, changed="", unchanged=""):
 
 
 def standing_of(result, require_healthy=False):
-    """A node's line in the table of the fleet."""
+    """Return a node's row for the table of the fleet."""
     if result.get("unreachable"):
         return noted(result)
     status = result["result"]
@@ -118,7 +118,7 @@ def standing_of(result, require_healthy=False):
     if status["interrupted"]:
         row.update(result="not healthy", why="an upgrade was interrupted; run kollet.kollet.recover")
     elif status["generation"] == 0:
-        row.update(result="not healthy", since=None, why="nothing runs yet; run kollet.kollet.bootstrap")
+        row.update(result="not healthy", since=None, why="no generation yet; run kollet.kollet.bootstrap")
     elif not status["healthy"]:
         row.update(
             result="not healthy",
@@ -130,10 +130,10 @@ def standing_of(result, require_healthy=False):
 
 
 def begin_wave(record, rows):
-    """A window's record once a wave begins: what each of its nodes runs before.
+    """Add the nodes of a wave, with the generation that each runs before it, to a window's record.
 
-    A node that is in it already was touched by an earlier run of the same window:
-    where it came from stays as it is.
+    A node that is already in the record was upgraded by an earlier run of the same
+    window and keeps its entry.
     """
     nodes = dict(record.get("nodes") or {})
     wave = max([entry["wave"] for entry in nodes.values()] + [0]) + 1
@@ -144,10 +144,10 @@ def begin_wave(record, rows):
 
 
 def end_wave(record, rows):
-    """A window's record once a wave has ended: without the nodes that it found done.
+    """Add the results of a wave to a window's record, and remove nodes that had nothing to do.
 
-    One that runs another generation than before was changed by an earlier run,
-    which did not live to see it.
+    A node that had nothing to do, but runs another generation than its entry says, was
+    changed by an earlier run that ended before it could record that. It stays.
     """
     nodes = dict((name, dict(entry)) for name, entry in (record.get("nodes") or {}).items())
     for row in rows:
@@ -162,7 +162,7 @@ def end_wave(record, rows):
 
 
 def window_nodes(record, scope):
-    """Where each node goes back to: those of the last wave, or all of the window."""
+    """Return the generation to roll back to for each node of the last wave, or of the window."""
     nodes = record.get("nodes") or {}
     last = max([entry["wave"] for entry in nodes.values()] + [0])
     return dict(
@@ -171,7 +171,7 @@ def window_nodes(record, scope):
 
 
 class FilterModule(object):
-    """What Ansible asks for."""
+    """The entry point for Ansible."""
 
     def filters(self):
         return {

@@ -10,25 +10,25 @@ DOCUMENTATION = r"""
 name: tree
 author: The kollet authors (@kollet)
 version_added: "1.0.0"
-short_description: The files below a directory of the control machine
+short_description: Read the files below a directory on the control machine
 description:
-  - Returns one dictionary for each directory, with the content of every file by its path below the directory.
+  - Returns one dictionary per directory, with the content of every file by its path below the directory.
   - Files that are encrypted with Ansible's vault are decrypted.
 options:
   _terms:
-    description: Directories. An empty string gives an empty dictionary.
+    description: Directories. An empty string returns an empty dictionary.
     required: true
 """
 
 EXAMPLES = r"""
-- name: Name the overrides
+- name: List the overrides
   ansible.builtin.debug:
     msg: "{{ lookup('kollet.kollet.tree', inventory_dir ~ '/config') | list }}"
 """
 
 RETURN = r"""
 _raw:
-  description: For each directory a dictionary of its files.
+  description: One dictionary of files per directory.
   type: list
   elements: dict
 """
@@ -41,14 +41,14 @@ from ansible.plugins.lookup import LookupBase
 
 
 class LookupModule(LookupBase):
-    """What Ansible asks for."""
+    """The entry point for Ansible."""
 
     def run(self, terms, variables=None, **kwargs):
         return [self.read(term) if term else {} for term in terms]
 
     def read(self, top):
         if not os.path.isdir(top):
-            raise AnsibleLookupError("%s is no directory: set it to one, or to nothing" % top)
+            raise AnsibleLookupError("%s is not a directory; set it to one, or leave it empty" % top)
         files = {}
         for folder, folders, names in os.walk(top):
             folders.sort()
@@ -63,4 +63,4 @@ class LookupModule(LookupBase):
         try:
             return to_text(data, errors="strict")
         except UnicodeError:
-            raise AnsibleLookupError("%s is not text in UTF-8" % path)
+            raise AnsibleLookupError("%s is not UTF-8 text" % path)

@@ -1,7 +1,7 @@
 # Copyright the kollet authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Makes a directory hold certain files, each whole or not at all."""
+"""Makes a directory contain certain files, each written atomically."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -13,7 +13,7 @@ import tempfile
 
 
 class Tree(object):
-    """A directory of root's, and what it should hold."""
+    """A directory that root owns, and the files that it should contain."""
 
     def __init__(self, path, folder_mode, file_mode):
         self.path = path
@@ -21,9 +21,9 @@ class Tree(object):
         self.file_mode = file_mode
 
     def changes(self, files, only):
-        """What differs: (path, text before, text after) of each file; None where there is none.
+        """Return (path, text before, text after) of each file that differs; None if a file is absent.
 
-        With only, what else lies there is to go.
+        With only, other files in the directory will be removed.
         """
         found = []
         for name in sorted(files):
@@ -36,7 +36,7 @@ class Tree(object):
         return found
 
     def others(self, files):
-        """The files that lie there and are not wanted."""
+        """Return the files in the directory that are not wanted."""
         wanted = set(os.path.join(self.path, name) for name in files)
         found = []
         for folder, folders, names in os.walk(self.path):
@@ -45,7 +45,7 @@ class Tree(object):
         return sorted(set(found) - wanted)
 
     def apply(self, changes):
-        """Write and remove."""
+        """Write and remove files."""
         self.make(self.path)
         for path, dummy, after in changes:
             if after is None:
@@ -56,11 +56,11 @@ class Tree(object):
                 write(path, after, self.file_mode)
 
     def ready(self):
-        """Whether the directory itself is as it should be."""
+        """Whether the directory exists, with the right owner and mode."""
         return os.path.isdir(self.path) and owned(self.path, self.folder_mode)
 
     def make(self, folder):
-        """Make a directory, and those above it up to the tree's own."""
+        """Create a directory and its parents, up to the tree's own."""
         if folder != self.path and not os.path.isdir(folder):
             self.make(os.path.dirname(folder))
         if not os.path.isdir(folder):
@@ -77,7 +77,7 @@ class Tree(object):
 
 
 def read(path):
-    """A file's text; None if there is none."""
+    """Return a file's text; None if it does not exist."""
     try:
         with open(path, "rb") as stream:
             return stream.read().decode("utf-8", "replace")
@@ -86,7 +86,7 @@ def read(path):
 
 
 def owned(path, mode):
-    """Whether root owns it, with this mode. A link has another: 0777, symlink(7)."""
+    """Whether root owns the path, with this mode. A link's mode is 0777, symlink(7)."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -95,7 +95,7 @@ def owned(path, mode):
 
 
 def write(path, text, mode):
-    """Put a file in place, on stable storage, whole or not at all."""
+    """Write a file atomically, to stable storage."""
     handle, temporary = tempfile.mkstemp(prefix=".kollet-", dir=os.path.dirname(path))
     try:
         with os.fdopen(handle, "wb") as stream:

@@ -1,7 +1,7 @@
 # Copyright the kollet authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Runs the kollet program and tells what its answer means."""
+"""Runs the kollet program and interprets its answers."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -18,24 +18,24 @@ STATES = {
     INPUT: "untouched",
     CHANGES: "done",
     OPERATOR: "needs an operator",
-    LOCKED: "another kollet is at work",
+    LOCKED: "locked by another kollet process",
 }
 
 MEANINGS = {
     FAILED: "the node is as it was before",
-    INPUT: "nothing was touched",
+    INPUT: "nothing was changed",
     OPERATOR: (
-        "the node needs an operator: it is neither wholly on the new generation nor"
-        " healthy on the old one; mend the cause and run kollet recover"
+        "the node needs an operator: it is neither on the new generation nor healthy on the old one;"
+        " fix the cause, then run kollet recover"
     ),
-    LOCKED: "nothing was touched; try again, or set lock_wait",
+    LOCKED: "nothing was changed; try again, or set lock_wait",
 }
 
 NOTHING_TO_DO = "nothing to do"
 
 
 class Answer(object):
-    """What one run of kollet gave."""
+    """The result of one run of kollet."""
 
     def __init__(self, status, stdout, stderr):
         self.status = status
@@ -44,26 +44,26 @@ class Answer(object):
 
     @property
     def understood(self):
-        """Whether the program came to an end of its own and said how."""
+        """Whether the program ended normally and printed a result."""
         return self.status in STATES and self.document is not None
 
     @property
     def error(self):
-        """Why it failed; None if it did not."""
+        """The reason of a failure; None if there was none."""
         if isinstance(self.document, dict) and "exit" in self.document:
             return self.document.get("error")
         return None
 
     @property
     def result(self):
-        """The result, also that of a run which failed."""
+        """The result, also of a run that failed."""
         if self.error is None:
             return self.document
         return self.document.get("result")
 
 
 def parse(text):
-    """The one JSON document that kollet prints; None if there is none."""
+    """Return the JSON document that kollet printed; None if it printed none."""
     try:
         return json.loads(text)
     except ValueError:
@@ -71,7 +71,7 @@ def parse(text):
 
 
 class Kollet(object):
-    """The program with the flags that all of its commands get."""
+    """The program, with the flags of all its commands."""
 
     def __init__(self, run, executable, flags, sleep=time.sleep, now=time.time):
         self.run = run
@@ -88,7 +88,7 @@ class Kollet(object):
         return Answer(status, stdout, stderr)
 
     def change(self, wait, command, *args):
-        """Run a command, for so many seconds again while another kollet works."""
+        """Run a command; retry for wait seconds while another kollet process holds the lock."""
         until = self.now() + wait
         while True:
             answer = self.ask(command, *args)
@@ -99,7 +99,7 @@ class Kollet(object):
 
 
 def diff_of(plan):
-    """A plan as text for Ansible's diff mode: kollet left secrets out of it."""
+    """Return a plan as text for Ansible's diff mode. Plans contain no secrets."""
     lines = []
     for change in (plan or {}).get("changes") or []:
         lines += change_lines(change)
@@ -111,7 +111,7 @@ def diff_of(plan):
 
 
 def change_lines(change):
-    """What happens to one service."""
+    """Return the changes of one service."""
     lines = ["%s: %s" % (change["service"], change["action"])]
     image = change.get("image")
     if image:

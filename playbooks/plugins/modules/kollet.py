@@ -9,74 +9,72 @@ __metaclass__ = type
 DOCUMENTATION = r"""
 ---
 module: kollet
-short_description: Upgrade a compute node as one, or roll it back
+short_description: Upgrade a compute node atomically, or roll it back
 description:
   - Runs C(kollet) on the node. An upgrade ends with the whole node on the new generation and verified,
-    or with the whole node back on the old one; running guests do not notice.
-  - C(kollet) and the node file have to be there; the role C(kollet.kollet.kollet)
-    puts them there.
+    or with the whole node back on the old one. Running guests are not affected.
+  - C(kollet) and the node file must exist on the node. The role C(kollet.kollet.kollet) installs them.
 version_added: "1.0.0"
 author:
   - The kollet authors (@kollet)
 options:
   action:
     description:
-      - What to do. C(upgrade) and C(bootstrap) take the node to what its node file says, C(rollback) to an earlier
-        generation, C(pull) fetches the images of the next upgrade ahead of it, C(recover) finishes or undoes an
-        interrupted upgrade.
-      - C(plan), C(status) and C(verify) change nothing. C(status) and C(verify) do not fail for what they find;
-        use I(failed_when) with C(healthy) or C(drift).
+      - What to do. C(upgrade) and C(bootstrap) apply the node file, C(rollback) returns to an earlier generation,
+        C(pull) pulls the images of the next upgrade, C(recover) finishes or undoes an interrupted upgrade.
+      - C(plan), C(status) and C(verify) change nothing. C(status) and C(verify) do not fail if the node is unhealthy
+        or has drift. Use I(failed_when) with C(healthy) or C(drift).
     type: str
     required: true
     choices: [bootstrap, plan, pull, recover, rollback, status, upgrade, verify]
   tag:
     description:
-      - Tag of images that name none, for this run.
+      - Tag for images without a tag, for this run.
       - Used by C(bootstrap), C(plan), C(pull) and C(upgrade).
     type: str
   images:
     description:
-      - Images of services for this run, by service.
+      - Images for this run, by service.
       - Used by C(bootstrap), C(plan), C(pull) and C(upgrade).
     type: dict
   pull:
     description:
-      - Which images to ask their registry for, for this run. The node file's I(images.pull) counts otherwise.
+      - When to ask the registry, for this run. The default is I(images.pull_policy) in the node file.
       - Used by C(bootstrap), C(plan), C(pull) and C(upgrade).
     type: str
     choices: [missing, always, never]
   generation:
     description:
-      - The generation to go back to. By default the one before the current one.
-      - With a number a second run changes nothing. Without, it goes back to where the first one came from.
+      - The generation to roll back to. By default the one before the current one.
+      - With a number, a second run changes nothing. Without a number, each run rolls back once more.
       - Used by C(rollback).
     type: int
   node:
     description:
-      - What the node file will say. In check mode, and with C(plan), kollet plans with it in place of the node file,
-        which does not say it yet.
-      - It is not written to the node file.
+      - Content of the new node file. In check mode, and with C(plan), kollet plans with it instead of the node file
+        on the node.
+      - The module does not write it to the node file.
     type: str
   jitter:
     description:
-      - Wait a random time of at most so many seconds first, so that many nodes do not ask a registry at once.
-      - Used by C(pull), and not in check mode.
+      - Maximum random delay in seconds, so that not all nodes use the registry at the same time.
+      - Used by C(pull), except in check mode.
     type: int
     default: 0
   lock_wait:
     description:
-      - How many seconds to go on trying while another kollet is at work on the node. A kollet whose control machine
-        went away is one.
+      - How many seconds to wait while another kollet process holds the node's lock, for example one whose control
+        machine lost its connection.
     type: int
     default: 0
   executable:
     description:
-      - The program, or its path.
+      - Name or path of the program.
     type: str
     default: kollet
   root:
     description:
-      - A directory that holds the state and the node file, as C(/) does on a real node.
+      - A directory that contains state and node file, instead of C(/).
     type: path
   node_file:
     description:
@@ -89,7 +87,7 @@ options:
     type: str
   host:
     description:
-      - Name of the node. By default its host name.
+      - Name of the node. The default is its host name.
     type: str
 attributes:
   check_mode:
@@ -103,29 +101,29 @@ attributes:
     support: full
     platforms: posix
 notes:
-  - Signals do not stop an upgrade half way. If the connection is lost or the control machine goes away, C(kollet)
-    comes to one of an upgrade's two ends by itself.
+  - If the connection is lost or the control machine dies, C(kollet) continues on the node until the upgrade is
+    committed or rolled back.
 """
 
 EXAMPLES = r"""
-- name: Take the node to what its node file says
+- name: Apply the node file
   kollet.kollet.kollet:
     action: upgrade
     lock_wait: 600
 
-- name: See what an upgrade to another tag would change
+- name: Show what an upgrade to another tag would change
   kollet.kollet.kollet:
     action: plan
     tag: 26.2.2-1
   diff: true
 
-- name: Fetch its images ahead of the window
+- name: Pull its images before the window
   kollet.kollet.kollet:
     action: pull
     tag: 26.2.2-1
     jitter: 600
 
-- name: Go back to generation 7
+- name: Roll back to generation 7
   kollet.kollet.kollet:
     action: rollback
     generation: 7
@@ -141,51 +139,51 @@ EXAMPLES = r"""
 
 RETURN = r"""
 generation:
-  description: The generation that the node runs now, 0 if none. Absent when it could not be found out.
+  description: The generation that the node runs now, 0 if none. Missing if it could not be determined.
   returned: except for C(pull) and C(plan)
   type: int
   sample: 8
 outcome:
-  description: How it ended, such as C(committed), C(nothing to do), C(rolled back) or C(discarded).
+  description: How the command ended, such as C(committed), C(nothing to do), C(rolled back) or C(discarded).
   returned: for C(bootstrap), C(upgrade) and C(rollback), and for C(recover) if there was something to recover
   type: str
   sample: committed
 node_state:
-  description: In which state the node is left, in words.
+  description: The state of the node after the command, as text.
   returned: always
   type: str
   sample: as before
 healthy:
   description: Whether every service is healthy and no upgrade was interrupted.
-  returned: for C(status), and for what failed if the node still tells
+  returned: for C(status), and after a failure if the node can still be asked
   type: bool
 interrupted:
-  description: Whether an upgrade waits for C(recover).
-  returned: for C(status), and for what failed if the node still tells
+  description: Whether an upgrade was interrupted and needs C(recover).
+  returned: for C(status), and after a failure if the node can still be asked
   type: bool
 drift:
-  description: What differs from the generation by somebody's hand.
+  description: Differences between the generation and what runs.
   returned: for C(verify)
   type: list
   elements: dict
 result:
-  description: The document that C(kollet --output json) printed, in the form of the command that was run. In check mode
-    that is C(plan) or C(status).
-  returned: when kollet gave one, and it is a mapping
+  description: The document that C(kollet --output json) printed. Its form depends on the command; in check mode the
+    command is C(plan), C(status) or C(history).
+  returned: if kollet printed one and it is a mapping
   type: dict
 rc:
-  description: 0, or kollet's exit status if it failed. 1 failed, 2 bad input, 4 needs an operator, 5 another kollet is
-    at work.
+  description: 0, or kollet's exit status if it failed. 1 failed, 2 bad input, 4 needs an operator, 5 another kollet
+    process holds the lock.
   returned: always
   type: int
   sample: 0
 seconds:
-  description: How long kollet itself took.
+  description: Run time of kollet itself.
   returned: always
   type: float
   sample: 2.31
 stderr_lines:
-  description: What kollet said meanwhile.
+  description: What kollet printed on standard error.
   returned: always
   type: list
   elements: str
@@ -210,12 +208,11 @@ from ansible_collections.kollet.kollet.plugins.module_utils.run import (
     has_changes,
 )
 
-AIMING = ("bootstrap", "plan", "pull", "upgrade")
 CHANGING = ("bootstrap", "upgrade", "rollback")
 
 
 def base_flags(params, node_file):
-    """The flags that every command gets."""
+    """Return the flags of every command."""
     flags = ["--quiet"] if params["action"] in ("status", "verify") else []
     named = [
         ("--root", params["root"]),
@@ -230,7 +227,7 @@ def base_flags(params, node_file):
 
 
 def aim_flags(params):
-    """The flags of commands that aim at what the node file says."""
+    """Return the flags of commands that apply the node file."""
     flags = []
     if params["tag"]:
         flags += ["--tag", params["tag"]]
@@ -252,7 +249,7 @@ class Node(object):
         self.out = {"changed": False}
 
     def main(self):
-        """Do it, and end the module."""
+        """Run the action, then exit the module."""
         planned = None
         if self.params["node"] and (self.module.check_mode or self.action == "plan"):
             planned = self.write_planned()
@@ -268,11 +265,11 @@ class Node(object):
         self.module.exit_json(**self.out)
 
     def below(self, path):
-        """A path on the node, below the root that kollet is told of."""
+        """Return a path on the node, below root."""
         return os.path.join(self.params["root"], path.lstrip("/")) if self.params["root"] else path
 
     def write_planned(self):
-        """Put the node file to come beside the one that is there."""
+        """Write the new node file beside the existing one."""
         folder = os.path.dirname(self.params["node_file"])
         try:
             handle, path = tempfile.mkstemp(prefix=".node-", suffix=".yaml", dir=self.below(folder))
@@ -280,18 +277,18 @@ class Node(object):
                 stream.write(self.params["node"])
         except (IOError, OSError) as e:
             self.module.fail_json(
-                msg="write the node file to plan with: %s" % to_native(e), rc=None, node_state=STATES[2]
+                msg="write a temporary node file: %s" % to_native(e), rc=None, node_state=STATES[2]
             )
         return os.path.join(folder, os.path.basename(path))
 
     def take(self, answer, expected=(DONE,)):
-        """Note what kollet answered; end here if it failed."""
+        """Record kollet's answer, and fail the module if kollet failed."""
         self.out.update(rc=answer.status, seconds=round(self.kollet.seconds, 3), stderr=answer.stderr)
         if isinstance(answer.result, dict):
             self.out["result"] = answer.result
         if not answer.understood:
             self.fail(
-                "kollet ended with status %s and did not say how: %s"
+                "kollet exited with status %s and printed no result: %s"
                 % (answer.status, answer.stderr.strip()),
                 "unknown",
             )
@@ -299,12 +296,12 @@ class Node(object):
             self.fail(
                 answer.error or answer.stderr.strip(), STATES[answer.status], MEANINGS.get(answer.status)
             )
-        # Ansible takes any other rc for a failure, and an answer such as 3 is none.
+        # Ansible treats any other rc as a failure, but 3 (changes) is not one.
         self.out.update(rc=DONE, node_state=STATES[DONE])
         return answer.result
 
     def fail(self, why, state, meaning=None):
-        """End as failed, with the state that the node is in."""
+        """Fail the module and report the node's state."""
         result = self.out.get("result") or {}
         if self.action in CHANGING:
             self.out["outcome"] = result.get("outcome")
@@ -315,15 +312,15 @@ class Node(object):
             self.tell(status)
             if state == "unknown":
                 state = (
-                    "interrupted; the next kollet recovers it"
+                    "interrupted; the next kollet command recovers it"
                     if status["interrupted"]
-                    else "as kollet status tells"
+                    else "as kollet status reports"
                 )
         self.out.update(node_state=state, seconds=round(self.kollet.seconds, 3))
         self.module.fail_json(msg="; ".join(part for part in (why, meaning) if part), **self.out)
 
     def tell(self, status):
-        """Note what the node says of itself."""
+        """Add the node's status to the result."""
         self.out.update(
             generation=status.get("generation"),
             healthy=status.get("healthy"),
@@ -331,13 +328,13 @@ class Node(object):
         )
 
     def diff(self, plan):
-        """Note what changes, for diff mode."""
+        """Add the changes to the result, for diff mode."""
         text = diff_of(plan)
         if self.module._diff and text:
             self.out["diff"] = {"prepared": text}
 
     def change(self, *args):
-        """Run a command that makes a generation."""
+        """Run a command that creates a generation."""
         result = self.take(self.kollet.change(self.params["lock_wait"], self.action, *args))
         self.out.update(
             outcome=result["outcome"], generation=result["to"], changed=result["outcome"] != NOTHING_TO_DO
@@ -380,14 +377,14 @@ class Node(object):
         self.out["changed"] = self.out["interrupted"]
 
     def check_rollback(self):
-        """kollet has no plan for a rollback: tell whether it could be done."""
+        """Report whether a rollback is possible: kollet has no plan for one."""
         entries = self.take(self.kollet.ask("history"))
         current = next((e for e in entries if e["current"]), None)
         number = self.params["generation"] or (current or {}).get("from")
         if not number:
-            self.fail("there is no generation to go back to", STATES[2])
+            self.fail("there is no generation to roll back to", STATES[2])
         if not any(e["generation"] == number and e["kept"] for e in entries):
-            self.fail("generation %s is not on this node any more" % number, STATES[2])
+            self.fail("generation %s is no longer on this node" % number, STATES[2])
         there = number in (current["generation"], rolled_back_to(current))
         self.out.update(changed=not there, generation=current["generation"])
 
@@ -400,7 +397,7 @@ class Node(object):
 
 
 def rolled_back_to(entry):
-    """The generation that this one equals, if a rollback made it."""
+    """Return the generation that this one equals, if a rollback created it."""
     words = (entry.get("reason") or "").split()
     return int(words[-1]) if words[:2] == ["rollback", "to"] else None
 

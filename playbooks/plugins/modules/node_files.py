@@ -9,34 +9,34 @@ __metaclass__ = type
 DOCUMENTATION = r"""
 ---
 module: node_files
-short_description: Write what a node should run
+short_description: Write a node's configuration
 description:
-  - Writes the node file, the secrets that it names, overrides and templates, in one go. A fleet of thousands feels
-    each task and each file that Ansible copies by itself.
-  - It changes nothing that runs. C(kollet upgrade) follows what was written.
-  - Each file is replaced whole or not at all, the node file last.
+  - Writes the node file, its secrets, overrides and templates in one task. Separate tasks and copies would make
+    playbooks slow in large fleets.
+  - Does not change running services. C(kollet upgrade) applies what was written.
+  - Each file is replaced atomically, the node file last.
 version_added: "1.0.0"
 author:
   - The kollet authors (@kollet)
 options:
   node:
-    description: The node file's text.
+    description: Content of the node file.
     type: str
     required: true
   secrets:
     description:
-      - Values of secrets, by name. They become files in C(secrets) that root alone can read.
-      - Others that lie there are removed. Without this option they are left alone.
+      - Values of secrets, by name. They are written to files in C(secrets) that only root can read.
+      - Other files in C(secrets) are removed. Without this option, C(secrets) is not changed.
     type: dict
   config:
     description:
-      - Overrides, by their path below C(config). Others that lie there are removed.
-      - Without this option they are left alone.
+      - Overrides, by their path below C(config). Other files in C(config) are removed.
+      - Without this option, C(config) is not changed.
     type: dict
   templates:
     description:
-      - Templates of one's own, by their path below C(templates). Others that lie there are removed.
-      - Without this option they are left alone.
+      - Custom templates, by their path below C(templates). Other files in C(templates) are removed.
+      - Without this option, C(templates) is not changed.
     type: dict
   path:
     description: The directory on the node.
@@ -49,7 +49,7 @@ attributes:
   diff_mode:
     description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode
     support: full
-    details: Secrets are left out.
+    details: Diffs do not contain secrets.
   platform:
     description: Target OS/families that can be operated against
     support: full
@@ -57,7 +57,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Write what the node should run
+- name: Write the node's configuration
   kollet.kollet.node_files:
     node: "{{ kollet_node | to_nice_yaml }}"
     secrets:
@@ -82,7 +82,7 @@ from ansible_collections.kollet.kollet.plugins.module_utils.files import Tree
 
 
 def trees(params):
-    """What goes where: the tree, its files, and whether others go."""
+    """Return for each directory: the tree, its files, and whether other files are removed."""
     top = params["path"]
     plan = []
     for name, folder_mode, file_mode in (
@@ -98,18 +98,18 @@ def trees(params):
 
 
 def problems(params):
-    """Names that would lead out of their directory."""
+    """Return names that would be outside of their directory."""
     found = []
     for option in ("secrets", "config", "templates"):
         for name in params[option] or {}:
             parts = name.split("/")
             if ".." in parts or "" in parts or option == "secrets" and len(parts) > 1:
-                found.append("%s: %r is no path below it" % (option, name))
+                found.append("%s: %r is not a path below it" % (option, name))
     return found
 
 
 def difference(path, before, after, hidden):
-    """A file's entry for diff mode."""
+    """Return a file's entry for diff mode."""
     if hidden:
         before, after = ["" if text is None else "(a secret)\n" for text in (before, after)]
     return {
@@ -121,7 +121,7 @@ def difference(path, before, after, hidden):
 
 
 def run(module):
-    """Do it; return what to tell Ansible."""
+    """Write the files; return the module's result."""
     out = {"changed": False, "files": [], "diff": []}
     for tree, files, only in trees(module.params):
         changes = tree.changes(files, only)

@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 @pytest.fixture(scope="session", autouse=True)
 def collection(tmp_path_factory):
-    """The tree that Ansible would install."""
+    """Link the collection where Ansible would install it."""
     root = tmp_path_factory.mktemp("collections")
     namespace = root / "ansible_collections" / "kollet"
     namespace.mkdir(parents=True)

@@ -93,7 +93,7 @@ def test_empty_window(fleet):
             "failed",
         ),
         ({"msg": "stuck"}, {"generation": 3}, {"rc": 4, "outcome": "stuck"}, "needs an operator"),
-        ({"msg": "it went away"}, {"generation": 3}, {"unreachable": True}, "unreachable"),
+        ({"msg": "it became unreachable"}, {"generation": 3}, {"unreachable": True}, "unreachable"),
         ({}, {}, {}, "failed"),
     ],
 )
@@ -121,7 +121,7 @@ STATUS = {
     [
         ({}, "healthy", None),
         ({"interrupted": True}, "not healthy", "interrupted"),
-        ({"generation": 0, "services": []}, "not healthy", "nothing runs yet"),
+        ({"generation": 0, "services": []}, "not healthy", "no generation yet"),
         (
             {
                 "healthy": False,

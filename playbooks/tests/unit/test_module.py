@@ -1,4 +1,4 @@
-"""The module against a program that answers as kollet does."""
+"""Tests of the module, with a program that answers like kollet."""
 
 import importlib
 import json
@@ -44,7 +44,7 @@ class Ended(Exception):
 
 @pytest.fixture
 def kollet(tmp_path, monkeypatch):
-    """Runs the module; answers are given by command, one a run, the last for ever."""
+    """Run the module. Each command has a list of answers, one per run; the last one repeats."""
     program = tmp_path / "kollet"
     log = tmp_path / "log"
 
@@ -135,7 +135,7 @@ def test_nothing_to_do(kollet, action):
         (1, "rolled back", True, "as before", "the node is as it was before"),
         (1, "discarded", False, "as before", "the node is as it was before"),
         (4, "stuck", True, "needs an operator", "run kollet recover"),
-        (5, None, False, "another kollet is at work", "lock_wait"),
+        (5, None, False, "locked by another kollet process", "lock_wait"),
     ],
 )
 def test_failure_tells_reason_and_state(kollet, status, outcome, changed, state, words):
@@ -165,7 +165,7 @@ def test_waits_for_the_lock(kollet, monkeypatch):
     run = importlib.import_module("ansible_collections.kollet.kollet.plugins.module_utils.run")
     slept = []
     monkeypatch.setattr(run.Kollet.__init__, "__defaults__", (slept.append, run.time.time))
-    busy = (5, failed(5, "another kollet is at work"))
+    busy = (5, failed(5, "another kollet process holds the lock"))
     out = kollet({"upgrade": [busy, busy, (0, upgraded("committed", 4))]}, action="upgrade", lock_wait=30)
     assert not out["failed"] and len(out["runs"]) == 3 and slept == [2, 2]
 
@@ -217,7 +217,7 @@ def test_check_pull_of_what_is_there(kollet):
         (3, True, None),
         (4, False, None),
         (None, True, None),
-        (1, None, "not on this node any more"),
+        (1, None, "no longer on this node"),
     ],
 )
 def test_check_rollback(kollet, generation, changed, fails):

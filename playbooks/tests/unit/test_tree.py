@@ -1,4 +1,4 @@
-"""The files of the control machine."""
+"""Tests of the tree lookup."""
 
 import importlib
 
@@ -26,11 +26,11 @@ def test_files_by_path(tree, tmp_path):
 
 
 def test_no_directory(tree, tmp_path):
-    with pytest.raises(Exception, match="is no directory"):
+    with pytest.raises(Exception, match="is not a directory"):
         tree(str(tmp_path / "absent"))
 
 
 def test_no_text(tree, tmp_path):
     (tmp_path / "x").write_bytes(b"\xff\xfe")
-    with pytest.raises(Exception, match="is not text"):
+    with pytest.raises(Exception, match="is not UTF-8 text"):
         tree(str(tmp_path))
