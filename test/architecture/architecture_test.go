@@ -24,7 +24,7 @@ var rooms = map[string][]string{
 	"cmd/kollet/view/...": {"cmd/kollet/view/...", "agent/...", "containers"},
 	"cmd/kollet-start":    {"agent/gate"}, // it is small because it knows nothing else
 
-	"agent/...":        {"agent/...", "configs/...", "containers"},
+	"agent/...":        {"agent/...", "configs/...", "containers", "containers/failure"},
 	"agent/archive":    {},
 	"agent/durable":    {},
 	"agent/firstboot":  {"agent/durable", "agent/format"},
@@ -48,9 +48,10 @@ var rooms = map[string][]string{
 	"configs/report": {},
 
 	"containers":                {},
-	"containers/...":            {"agent/host", "containers", "containers/login"}, // an engine does not know the other
+	"containers/...":            {"agent/host", "containers", "containers/failure", "containers/login"}, // an engine does not know the other
+	"containers/failure":        {"agent/host", "containers"},
 	"containers/login":          {},
-	"containers/containerd/...": {"agent/host", "containers", "containers/login", "containers/containerd/..."},
+	"containers/containerd/...": {"agent/host", "containers", "containers/failure", "containers/login", "containers/containerd/..."},
 
 	"test/...":          {"..."},
 	"test/machine/...":  {"test/machine/..."}, // it serves tests of every part

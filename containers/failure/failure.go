@@ -1,0 +1,127 @@
+// Package failure explains the errors of container engines and image
+// registries: what each one means and what to do about it. An explained error
+// is one line of text; errors.Is and errors.As find what it was made from, and
+// the errors that package containers declares.
+//
+// Typed errors decide where the clients have them. The rest arrives as text,
+// because an engine's API passes on what a registry or runc said: messages.go
+// lists those texts with their sources.
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// Engine describes an engine for messages and remedies.
+type Engine struct {
+	Name    string // docker or containerd
+	Address string // of its socket
+	Puller  string // the program that connects to registries
+
+	Start string        // what to do if it does not answer
+	Space string        // where disk space is needed
+	Caps  func() string // what to do if it cannot start a privileged container
+
+	AllowHTTP func(registry string) string // how to allow a registry without TLS
+	TrustCA   func(registry string) string // how to trust a registry's CA
+
+	// Types are tests for errors whose types only this engine's client knows,
+	// besides those of the standard library and of errdefs.
+	Types map[Kind]func(error) bool
+}
+
+// Error is an explained error.
+type Error struct {
+	Kind   Kind
+	Remedy string // what to do about it; empty if that is not known
+	text   string
+	cause  error
+}
+
+// Error returns what was being done, what the error means, its cause and the
+// remedy, on one line.
+func (e *Error) Error() string { return e.text }
+
+// Unwrap returns the cause, and the error that stands for this kind.
+func (e *Error) Unwrap() []error {
+	if is := meanings[e.Kind].is; is != nil {
+		return []error{is, e.cause}
+	}
+	return []error{e.cause}
+}
+
+// Error explains an error that the engine returned while doing something.
+func (e Engine) Error(doing string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &Error{text: doing + ": " + OneLine(err), cause: err}
+	}
+	return e.explain(doing, "", engineKinds, err)
+}
+
+// PullError explains why an image could not be pulled from a registry. If ctx
+// has ended, that is the reason.
+func (e Engine) PullError(ctx context.Context, doing, registry string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	}
+	return e.explain(doing, registry, pullKinds, err)
+}
+
+// LoadError explains why an image archive could not be loaded. If ctx has
+// ended, that is the reason.
+func (e Engine) LoadError(ctx context.Context, doing string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	}
+	return e.explain(doing, "", loadKinds, err)
+}
+
+// Remedy returns what to do about an error that was explained, or that the host
+// itself returned; empty if that is not known.
+func Remedy(err error) string {
+	var known *Error
+	switch {
+	case errors.As(err, &known):
+		return known.Remedy
+	case errors.Is(err, syscall.ENOSPC):
+		return "free disk space"
+	}
+	return ""
+}
+
+func (e Engine) explain(doing, registry string, kinds []Kind, err error) error {
+	if known := (*Error)(nil); errors.As(err, &known) { // explained where it occurred
+		return &Error{known.Kind, known.Remedy, doing + ": " + OneLine(err), err}
+	}
+	kind := e.classify(kinds, err)
+	m := meanings[kind]
+	text := doing
+	if m.meaning != nil {
+		text += ": " + m.meaning(e, registry)
+	}
+	if !m.alone {
+		text += ": " + OneLine(err)
+	}
+	remedy := ""
+	if m.remedy != nil {
+		remedy = m.remedy(e, registry)
+		text += "; " + remedy
+	}
+	return &Error{kind, remedy, text, err}
+}
+
+// OneLine returns the text of an error on one line, without the prefix that
+// Docker's client gives to what the engine answers.
+func OneLine(err error) string {
+	var lines []string
+	for line := range strings.Lines(strings.ReplaceAll(err.Error(), "Error response from daemon: ", "")) {
+		if words := strings.Fields(line); len(words) > 0 {
+			lines = append(lines, strings.Join(words, " "))
+		}
+	}
+	return strings.Join(lines, "; ")
+}

@@ -1,0 +1,67 @@
+package failure
+
+// anyEngine is for the messages of runc, which both engines pass on.
+const anyEngine = ""
+
+// messages are what the clients have no type for: Docker's API passes on what
+// registries and runc say as text with one of few HTTP statuses, containerd's
+// what runc and its shim say. text is in lower case; all of it must occur.
+var messages = []struct {
+	kind   Kind
+	engine string
+	text   []string
+	source string // who writes it
+}{
+	// runc: https://github.com/opencontainers/runc
+	{LimitRefused, anyEngine, []string{"error setting rlimit"}, "libcontainer/init_linux.go: setupRlimits"},
+	{CapsRefused, anyEngine, []string{"unable to apply caps"}, "libcontainer/init_linux.go: finalizeNamespace"},
+	{DiskFull, anyEngine, []string{"no space left on device"}, "ENOSPC, strerror(3)"},
+
+	// Docker: https://github.com/moby/moby
+	{MissingImage, "docker", []string{"no such image"}, "daemon/images/image.go: ErrImageDoesNotExist"},
+	{NameTaken, "docker", []string{"is already in use by container"}, "daemon/errors.go: nameConflictError"},
+	{BeingRemoved, "docker", []string{"is already in progress"}, "daemon/delete.go: containerRm"},
+	{MissingSource, "docker", []string{"bind source path does not exist"}, "volume/mounts/validate.go: errBindSourceDoesNotExist"},
+	{NotShared, "docker", []string{"is not a shared mount"}, "daemon/oci_linux.go: ensureShared"},
+	{NotShared, "docker", []string{"is not a shared or slave mount"}, "daemon/oci_linux.go: ensureSharedOrSlave"},
+	{MissingDevice, "docker", []string{"error gathering device information"}, "oci/devices_linux.go: DevicesFromPath"},
+	// Without a manifest.json Docker expects the format of its first versions,
+	// in which each directory is a layer with a file named json.
+	{UnknownFormat, "docker", []string{"/docker-import-", "no such file or directory"}, "image/tarexport/load.go: legacyLoad"},
+	{Damaged, "docker", []string{"invalid diffid"}, "image/tarexport/load.go: Load"},
+	{Damaged, anyEngine, []string{"unexpected eof"}, "Go, io.ErrUnexpectedEOF"},
+	{Damaged, anyEngine, []string{"invalid tar header"}, "Go, archive/tar.ErrHeader"},
+	{Damaged, "containerd", []string{"wrong diff id"}, "core/unpack/unpacker.go, pkg/rootfs/apply.go"},
+
+	// Registries, as Docker passes them on (distribution/errors.go):
+	// https://distribution.github.io/distribution/spec/api/#errors-2
+	{NotInRegistry, "docker", []string{"manifest unknown"}, "MANIFEST_UNKNOWN"},
+	{NotInRegistry, "docker", []string{"not found: manifest"}, "MANIFEST_UNKNOWN"},
+	{NotInRegistry, "docker", []string{"name unknown"}, "NAME_UNKNOWN"},
+	{NotInRegistry, "docker", []string{"no matching manifest"}, "distribution/pull_v2.go: noMatchesErr"},
+	{Denied, "docker", []string{"unauthorized"}, "UNAUTHORIZED"},
+	{Denied, "docker", []string{"authentication required"}, "UNAUTHORIZED"},
+	{Denied, "docker", []string{"no basic auth credentials"}, "registry client, auth.ErrNoBasicAuthCredentials"},
+	{Denied, "docker", []string{"pull access denied"}, "DENIED, distribution/errors.go: notFoundError"},
+	{Denied, "docker", []string{"requested access to the resource is denied"}, "DENIED"},
+	{RateLimited, "docker", []string{"toomanyrequests"}, "TOOMANYREQUESTS"},
+
+	// Go's network errors, as Docker passes them on.
+	{PlainHTTP, "docker", []string{"server gave http response to https client"}, "net/http.ErrSchemeMismatch"},
+	{Untrusted, "docker", []string{"x509:"}, "crypto/x509"},
+	{Untrusted, "docker", []string{"tls:"}, "crypto/tls"},
+	{RegistryUnreachable, "docker", []string{"dial tcp"}, "net.OpError"},
+	{RegistryUnreachable, "docker", []string{"connection refused"}, "ECONNREFUSED, strerror(3)"},
+	{RegistryUnreachable, "docker", []string{"no route to host"}, "EHOSTUNREACH, strerror(3)"},
+	{RegistryUnreachable, "docker", []string{"no such host"}, "net.DNSError"},
+	{RegistryUnreachable, "docker", []string{"i/o timeout"}, "os.ErrDeadlineExceeded"},
+	{RegistryUnreachable, "docker", []string{"tls handshake timeout"}, "net/http.Transport"},
+	{RegistryUnreachable, "docker", []string{"client.timeout"}, "net/http.Client"},
+	{RegistryUnreachable, "docker", []string{"request canceled while waiting for connection"}, "net/http.Transport"},
+
+	// containerd: https://github.com/containerd/containerd
+	{Forbidden, "containerd", []string{"dial unix", "permission denied"}, "google.golang.org/grpc, internal/transport/http2_client.go: NewHTTP2Client"},
+	{NotInRegistry, "containerd", []string{"no match for platform"}, "core/images/image.go: Manifest"},
+	{MissingDevice, "containerd", []string{"error stating device path"}, "pkg/oci/utils_unix.go: getDevices"},
+	{LogWriterFailed, "containerd", []string{"failed to start binary process"}, "cmd/containerd-shim-runc-v2/process/io.go: NewBinaryIO"},
+}
