@@ -42,7 +42,7 @@ var loadTests = []test{
 	{"an archive that is cut short", func(t *testing.T, s *suite) {
 		whole := read(t, saved(t, map[string]v1.Image{"load/short:1": withNoise(t, baseImage(t, "short"), 1<<20)}))
 		err := s.Engine.Load(t.Context(), bytes.NewReader(whole[:len(whole)/2]))
-		wantError(t, err, "loading images", "archive is damaged", "copy it anew")
+		wantError(t, err, "loading images", "archive is damaged", "copy it again")
 		s.notLoaded(t, "load/short:1")
 	}},
 	{"a layer whose content changed", func(t *testing.T, s *suite) {

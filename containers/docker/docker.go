@@ -4,20 +4,18 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
 
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/failure"
 )
 
 // oldestAPI is that of Docker 20.10, the first with a choice of cgroup namespace.
@@ -26,6 +24,7 @@ const oldestAPI = "1.41"
 // Engine is a Docker engine on this machine.
 type Engine struct {
 	client *client.Client
+	errors failure.Engine
 
 	mutex    sync.Mutex
 	cgroupV2 *bool // nil until the engine was asked
@@ -52,7 +51,7 @@ func New(address string) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("docker at %q: %w: expected an address such as %s", address, err, client.DefaultDockerHost)
 	}
-	return &Engine{client: c, images: map[string]*imageConfig{}}, nil
+	return &Engine{client: c, errors: explainer(c.DaemonHost()), images: map[string]*imageConfig{}}, nil
 }
 
 // Close releases the connection.
@@ -119,27 +118,4 @@ func (e *Engine) hasCgroupV2(ctx context.Context) (bool, error) {
 		e.mutex.Unlock()
 	}
 	return *known, nil
-}
-
-// fail says what was being done when err came, marks the errors that callers
-// decide by, and adds a remedy where there is one.
-func (e *Engine) fail(doing string, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	text := plain(err)
-	if remedy := remedyFor(text); remedy != "" {
-		text += ": " + remedy
-	}
-	switch {
-	case errdefs.IsNotFound(err):
-		return fmt.Errorf("%s: %w: %s", doing, containers.ErrNotFound, text)
-	case isUnreachable(err):
-		remedy := "start it (systemctl start docker), or set DOCKER_HOST if it listens elsewhere"
-		if strings.Contains(text, "permission denied") {
-			remedy = "run kollet as root"
-		}
-		return fmt.Errorf("%s: %w: docker at %s: %s: %s", doing, containers.ErrUnreachable, e.client.DaemonHost(), text, remedy)
-	}
-	return fmt.Errorf("%s: %s", doing, text)
 }

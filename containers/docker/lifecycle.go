@@ -11,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/failure"
 )
 
 // Start runs a created or stopped container.
@@ -71,7 +72,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	switch {
 	case err == nil, errdefs.IsNotFound(err):
 		return nil
-	case strings.Contains(err.Error(), "is already in progress"):
+	case e.errors.Is(failure.BeingRemoved, err):
 		return e.awaitRemoval(ctx, id)
 	}
 	return e.fail("removing container "+e.nameOf(ctx, id), err)

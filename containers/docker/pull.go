@@ -31,12 +31,12 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(containers.
 	}
 	stream, err := e.client.ImagePull(ctx, named.String(), image.PullOptions{RegistryAuth: auth})
 	if err != nil {
-		return containers.Image{}, e.pullFailed(ref, named, err)
+		return containers.Image{}, e.errors.PullError(ctx, doing, reference.Domain(named), err)
 	}
 	defer stream.Close()
 	digest, err := follow(ctx, stream, progress)
 	if err != nil {
-		return containers.Image{}, e.pullFailed(ref, named, err)
+		return containers.Image{}, e.errors.PullError(ctx, doing, reference.Domain(named), err)
 	}
 	if digest != "" { // the tag may move before it is looked up
 		ref = reference.TrimNamed(named).String() + "@" + digest
@@ -130,37 +130,4 @@ func (f fetched) sum() containers.Progress {
 	}
 	p.Status = fmt.Sprintf("%d of %d layers", complete, len(f))
 	return p
-}
-
-// pullFailed names the remedy for what a registry, or the way to it, answers.
-func (e *Engine) pullFailed(ref string, named reference.Named, err error) error {
-	doing := "pulling image " + ref
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return e.fail(doing, err)
-	}
-	host := reference.Domain(named)
-	text := plain(err)
-	says := func(parts ...string) bool {
-		for _, p := range parts {
-			if strings.Contains(text, p) {
-				return true
-			}
-		}
-		return false
-	}
-	switch {
-	case says("manifest unknown", "not found: manifest", "name unknown", "no matching manifest"):
-		return fmt.Errorf("%s: %w in registry %s: %s: check the image's name and tag there", doing, containers.ErrNotFound, host, text)
-	case says("no basic auth credentials", "unauthorized", "authentication required", "pull access denied", "requested access to the resource is denied"):
-		return fmt.Errorf("%s: registry %s refuses: %s: log in with docker login %s, or check the image's name", doing, host, text, host)
-	case says("server gave HTTP response to HTTPS client"):
-		return fmt.Errorf("%s: registry %s speaks plain HTTP, which docker does not trust: add \"insecure-registries\": [%q] to /etc/docker/daemon.json and reload docker (systemctl reload docker)", doing, host, host)
-	case says("x509:", "tls:"):
-		return fmt.Errorf("%s: docker does not trust the certificate of registry %s: %s: put its CA at /etc/docker/certs.d/%s/ca.crt", doing, host, text, host)
-	case says("toomanyrequests"):
-		return fmt.Errorf("%s: registry %s limits pulls: %s: log in with docker login %s, or wait", doing, host, text, host)
-	case says("dial tcp", "connection refused", "no such host", "i/o timeout", "no route to host", "Client.Timeout", "TLS handshake timeout", "request canceled while waiting for connection"):
-		return fmt.Errorf("%s: registry %s %w: %s: check that it runs, and its name and the network on the way", doing, host, containers.ErrRegistryUnreachable, text)
-	}
-	return e.fail(doing, err)
 }

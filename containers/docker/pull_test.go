@@ -7,9 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/distribution/reference"
-	"github.com/docker/docker/client"
-
 	"github.com/kollet/kollet/containers"
 )
 
@@ -75,36 +72,4 @@ func FuzzFollow(f *testing.F) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestPullFailed(t *testing.T) {
-	c, err := client.NewClientWithOpts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &Engine{client: c}
-	const ref = "registry:5000/kolla/nova:1"
-	named, err := reference.ParseNormalizedNamed(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// What Docker 20.10 to 28 say, from their sources and from runs.
-	for says, want := range map[string]string{
-		"manifest for registry:5000/kolla/nova:1 not found: manifest unknown: manifest unknown":                                "check the image's name and tag",
-		"Get \"http://registry:5000/v2/\": dial tcp 10.0.0.9:5000: connect: connection refused":                                "cannot be reached",
-		"Get \"https://registry:5000/v2/\": dial tcp: lookup registry: no such host":                                           "cannot be reached",
-		"Get \"https://registry:5000/v2/\": net/http: request canceled while waiting for connection (Client.Timeout exceeded)": "cannot be reached",
-		"Get \"https://registry:5000/v2/kolla/nova/manifests/1\": no basic auth credentials":                                   "docker login registry:5000",
-		"pull access denied for kolla/nova, repository does not exist or may require 'docker login': denied":                   "docker login registry:5000",
-		"unauthorized: authentication required":                                                                                "docker login registry:5000",
-		"Get \"https://registry:5000/v2/\": http: server gave HTTP response to HTTPS client":                                   `"insecure-registries": ["registry:5000"]`,
-		"Get \"https://registry:5000/v2/\": x509: certificate signed by unknown authority":                                     "/etc/docker/certs.d/registry:5000/ca.crt",
-		"toomanyrequests: You have reached your pull rate limit":                                                               "limits pulls",
-		"failed to register layer: Error processing tar file(exit status 1): write /usr/lib/x.so: no space left on device":     "free disk space",
-	} {
-		err := e.pullFailed(ref, named, errors.New("Error response from daemon: "+says))
-		if text := err.Error(); !strings.Contains(text, want) || !strings.HasPrefix(text, "pulling image "+ref+": ") || strings.Contains(text, "Error response") {
-			t.Errorf("%s\nbecomes %v\nwithout %q", says, err, want)
-		}
-	}
 }
