@@ -21,7 +21,6 @@ package containerd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -33,7 +32,6 @@ import (
 
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -41,6 +39,7 @@ import (
 
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/failure"
 )
 
 // Defaults.
@@ -71,6 +70,7 @@ type Config struct {
 // Engine is a containerd on this machine.
 type Engine struct {
 	client    *client.Client
+	errors    failure.Engine
 	address   string
 	namespace string
 	root      string
@@ -91,6 +91,7 @@ func New(c Config) (*Engine, error) {
 	if e.certs == "" {
 		e.certs = DefaultCerts
 	}
+	e.errors = explainer(e.address, e.certs)
 	if e.logger == "" {
 		if e.logger, err = os.Executable(); err != nil {
 			return nil, fmt.Errorf("finding kollet's own program, which writes the logs of containers: %w", err)
@@ -186,27 +187,4 @@ func cgroups() string {
 func cgroupV2() bool {
 	unified, err := host.Real().CgroupV2()
 	return err == nil && unified
-}
-
-// fail says what was being done when err came, marks the errors that callers
-// decide by, and adds a remedy where there is one.
-func (e *Engine) fail(doing string, err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	text := plain(err)
-	if remedy := remedyFor(text); remedy != "" {
-		text += ": " + remedy
-	}
-	switch {
-	case errdefs.IsNotFound(err):
-		return fmt.Errorf("%s: %w: %s", doing, containers.ErrNotFound, text)
-	case errdefs.IsUnavailable(err):
-		remedy := "start it (systemctl start containerd), or give its address with --engine"
-		if strings.Contains(text, "permission denied") {
-			remedy = "run kollet as root"
-		}
-		return fmt.Errorf("%s: %w: containerd at %s: %s: %s", doing, containers.ErrUnreachable, e.address, text, remedy)
-	}
-	return fmt.Errorf("%s: %s", doing, text)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/opencontainers/image-spec/identity"
 
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/failure"
 )
 
 // undoTime bounds the removal of what a Create that failed made.
@@ -47,7 +48,7 @@ func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, erro
 		err = ctx.Err() // what was asked for last may have happened although ctx ended
 	}
 	if err != nil {
-		return "", errors.Join(e.fail(doing, err), e.undo(ctx, id, volumes))
+		return "", e.fail(doing, errors.Join(err, e.undo(ctx, id, volumes)))
 	}
 	return id, nil
 }
@@ -67,7 +68,7 @@ func (e *Engine) nameIsFree(ctx context.Context, name, id string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("the name %s is already in use by container %s", name, c.ID)
+	return failure.Mark(failure.NameTaken, fmt.Errorf("the name %s is already in use by container %s", name, c.ID))
 }
 
 // create makes the container and what it needs; it returns the volumes that it
@@ -164,7 +165,7 @@ func (e *Engine) drop(ctx context.Context, id string) error {
 	case errdefs.IsUnavailable(err): // nobody there to remove anything
 		return nil
 	case err != nil && !errdefs.IsNotFound(err):
-		return fmt.Errorf("removing container %s: %s", id, plain(err))
+		return fmt.Errorf("removing container %s: %w", id, err)
 	}
 	return errors.Join(os.RemoveAll(e.dir(id)), os.RemoveAll(e.lockOf(id)))
 }

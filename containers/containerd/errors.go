@@ -1,33 +1,64 @@
 package containerd
 
 import (
-	"strings"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	remote "github.com/containerd/containerd/v2/core/remotes/errors"
+	"github.com/containerd/errdefs"
+
+	"github.com/kollet/kollet/containers/failure"
 )
 
-// plain is the engine's own message on one line.
-func plain(err error) string {
-	return strings.Join(strings.Fields(err.Error()), " ")
-}
-
-// remedies pairs what containerd and runc say with what to do about it.
-var remedies = []struct{ says, remedy string }{
-	{"bind source path does not exist", "create it, or take the mount out of the service"},
-	{"is not a shared mount", "make it one: mount --make-rshared on the mount point named above, / on most machines"},
-	{"is not a shared or slave mount", "make it one: mount --make-rshared on the mount point named above, / on most machines"},
-	{"no space left on device", "free disk space where containerd keeps its data (/var/lib/containerd on most machines) and where kollet does"},
-	{"error stating device path", "check that the device exists on this machine"},
-	{"is already in use by container", "remove that container, or rename it"},
-	{"no such image", "pull it first"},
-	{"error setting rlimit", "this host gives no more than the limits that containerd runs with: allow it CAP_SYS_RESOURCE or higher limits (LimitNOFILE=, LimitMEMLOCK= in its unit), or lower ulimits of the service"},
-	{"failed to start binary process", "the program that writes logs is kollet itself: put it back where it was when the container was started, and start the container with kollet"},
-	{"unable to apply caps", "containerd may have fewer capabilities than kollet: start both with the same bounding set (CapabilityBoundingSet= in their units)"},
-}
-
-func remedyFor(message string) string {
-	for _, r := range remedies {
-		if strings.Contains(strings.ToLower(message), r.says) {
-			return r.remedy
-		}
+// explainer has containerd's words for errors and remedies. The client pulls
+// images itself, so that registries' errors arrive with their types.
+func explainer(address, certs string) failure.Engine {
+	return failure.Engine{
+		Name:    "containerd",
+		Address: address,
+		Puller:  "kollet",
+		Start:   "start it (systemctl start containerd), or give its address with --engine",
+		Space:   "containerd keeps its data (usually /var/lib/containerd) and where kollet does",
+		Caps: func() string {
+			return "containerd may have fewer capabilities than kollet: start both with the same bounding set (CapabilityBoundingSet= in their units)"
+		},
+		AllowHTTP: func(registry string) string {
+			return fmt.Sprintf("allow it in %s/%s/hosts.toml: [host.\"http://%s\"]", certs, registry, registry)
+		},
+		TrustCA: func(registry string) string { return fmt.Sprintf("install its CA as %s/%s/ca.crt", certs, registry) },
+		Types: map[failure.Kind]func(error) bool{
+			failure.Unreachable: errdefs.IsUnavailable,
+			failure.Denied: func(err error) bool {
+				return errors.Is(err, docker.ErrInvalidAuthorization) || hasStatus(err, http.StatusUnauthorized, http.StatusForbidden) ||
+					hasCode(err, docker.ErrorCodeUnauthorized, docker.ErrorCodeDenied)
+			},
+			failure.RateLimited: func(err error) bool {
+				return hasStatus(err, http.StatusTooManyRequests) || hasCode(err, docker.ErrorCodeTooManyRequests)
+			},
+			// A blob that an archive's index names is missing, or is not what
+			// its digest says.
+			failure.Damaged: func(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err) },
+		},
 	}
-	return ""
 }
+
+// hasStatus reports whether a registry answered with one of some HTTP statuses.
+func hasStatus(err error, statuses ...int) bool {
+	var answer remote.ErrUnexpectedStatus
+	return errors.As(err, &answer) && slices.Contains(statuses, answer.StatusCode)
+}
+
+// hasCode reports whether a registry answered with one of some error codes.
+func hasCode(err error, codes ...docker.ErrorCode) bool {
+	var all docker.Errors
+	return errors.As(err, &all) && slices.ContainsFunc(all, func(err error) bool {
+		coder, ok := err.(docker.ErrorCoder)
+		return ok && slices.Contains(codes, coder.ErrorCode())
+	})
+}
+
+// fail explains an error that came while doing something.
+func (e *Engine) fail(doing string, err error) error { return e.errors.Error(doing, err) }

@@ -20,6 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/failure"
 )
 
 var isID = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -68,7 +69,7 @@ func (e *Engine) findImage(ctx context.Context, ref string) (images.Image, conta
 
 func (e *Engine) findRecord(ctx context.Context, ref string) (images.Image, error) {
 	store := e.client.ImageService()
-	absent := fmt.Errorf("no such image %s: %w", ref, errdefs.ErrNotFound)
+	absent := failure.Mark(failure.MissingImage, fmt.Errorf("no such image %s: %w", ref, errdefs.ErrNotFound))
 	if isID.MatchString(ref) {
 		found, err := store.List(ctx, fmt.Sprintf("labels.%q==%s", idLabel, ref))
 		if err == nil && len(found) == 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/moby/sys/signal"
 
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/failure"
 )
 
 // startTime bounds how long containerd and the runtime may take to start a
@@ -120,7 +121,7 @@ func (e *Engine) start(ctx context.Context, c ctr.Container) error {
 // failed notes why a container could not be started, and lets nobody try again.
 func (e *Engine) failed(ctx context.Context, c ctr.Container, why error) error {
 	l := lastOf(c.Labels)
-	l.Run, l.Error = e.runOf(c.ID), plain(why)
+	l.Run, l.Error = e.runOf(c.ID), failure.OneLine(why)
 	if l.Finished.IsZero() {
 		l.Code = 127 // as a shell's, and Docker's, for what cannot be run
 	}
@@ -145,7 +146,7 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	if err := e.stop(ctx, c, grace); err != nil {
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
-		return errors.Join(e.fail(doing, err), e.resume(again, c))
+		return e.fail(doing, errors.Join(err, e.resume(again, c)))
 	}
 	return nil
 }

@@ -16,25 +16,10 @@ import (
 // Load takes all images from an archive.
 func (e *Engine) Load(ctx context.Context, archive io.Reader) error {
 	const doing = "loading images"
-	err := e.load(quiet(ctx), archive)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", doing, ctx.Err())
-	case saysDamaged(plain(err)):
-		return fmt.Errorf("%s: the archive is damaged: %s: copy it anew", doing, plain(err))
+	if err := e.load(quiet(ctx), archive); err != nil {
+		return e.errors.LoadError(ctx, doing, err)
 	}
-	return e.fail(doing, err)
-}
-
-func saysDamaged(text string) bool {
-	for _, sign := range []string{"unexpected EOF", "unexpected commit digest", "invalid tar header", "wrong diff id", "unexpected size", "not found"} {
-		if strings.Contains(text, sign) {
-			return true
-		}
-	}
-	return false
+	return nil
 }
 
 func (e *Engine) load(ctx context.Context, archive io.Reader) error {

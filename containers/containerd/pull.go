@@ -49,7 +49,7 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(containers.
 	named = reference.TagNameOnly(named)
 	record, err := e.pull(ctx, named, progress)
 	if err != nil {
-		return containers.Image{}, e.pullFailed(ctx, ref, named, err)
+		return containers.Image{}, e.pullFailed(ctx, doing, reference.Domain(named), err)
 	}
 	// The tag may move before it is looked up.
 	_, image, err := e.findImage(ctx, digestName(record))
@@ -195,39 +195,12 @@ func (f *fetched) say(now containers.Progress, complete int) {
 	}
 }
 
-// pullFailed names the remedy for what a registry, or the way to it, answers.
-func (e *Engine) pullFailed(ctx context.Context, ref string, named reference.Named, err error) error {
-	doing := "pulling image " + ref
-	if ctx.Err() != nil {
-		return fmt.Errorf("%s: %w", doing, ctx.Err())
-	}
+// pullFailed explains why an image was not pulled. Docker's configuration is
+// none of the registry's business.
+func (e *Engine) pullFailed(ctx context.Context, doing, registry string, err error) error {
 	var login loginError
-	if errors.As(err, &login) {
+	if ctx.Err() == nil && errors.As(err, &login) {
 		return fmt.Errorf("%s: %w", doing, login.error)
 	}
-	host := reference.Domain(named)
-	text := plain(err)
-	says := func(parts ...string) bool {
-		for _, p := range parts {
-			if strings.Contains(text, p) {
-				return true
-			}
-		}
-		return false
-	}
-	switch {
-	case says("unauthorized", "Unauthorized", "no basic auth credentials", "insufficient_scope", "pull access denied", "authorization failed", "403 Forbidden"):
-		return fmt.Errorf("%s: registry %s refuses: %s: log in with docker login %s, or check the image's name", doing, host, text, host)
-	case says("server gave HTTP response to HTTPS client"):
-		return fmt.Errorf("%s: registry %s speaks plain HTTP, which kollet does not trust: say so in %s/%s/hosts.toml: [host.\"http://%s\"]", doing, host, e.certs, host, host)
-	case says("x509:", "tls:"):
-		return fmt.Errorf("%s: kollet does not trust the certificate of registry %s: %s: put its CA at %s/%s/ca.crt", doing, host, text, e.certs, host)
-	case says("toomanyrequests", "429 Too Many Requests"):
-		return fmt.Errorf("%s: registry %s limits pulls: %s: log in with docker login %s, or wait", doing, host, text, host)
-	case says("no match for platform"), errdefs.IsNotFound(err) && says("failed to resolve reference", "from remote"):
-		return fmt.Errorf("%s: %w in registry %s: %s: check the image's name and tag there", doing, containers.ErrNotFound, host, text)
-	case says("dial tcp", "connection refused", "no such host", "i/o timeout", "no route to host", "Client.Timeout", "TLS handshake timeout"):
-		return fmt.Errorf("%s: registry %s %w: %s: check that it runs, and its name and the network on the way", doing, host, containers.ErrRegistryUnreachable, text)
-	}
-	return e.fail(doing, err)
+	return e.errors.PullError(ctx, doing, registry, err)
 }

@@ -3,14 +3,19 @@ package containerd
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/remotes"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
+	"github.com/containerd/containerd/v2/core/transfer"
+	"github.com/containerd/errdefs"
 	"github.com/containerd/platforms"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/kollet/kollet/containers/failure"
 	"github.com/kollet/kollet/containers/login"
 )
 
@@ -47,7 +52,53 @@ func (e *Engine) resolver(ctx context.Context, registry string) (remotes.Resolve
 			return auth.Username, auth.Password, nil
 		},
 	}
-	return docker.NewResolver(docker.ResolverOptions{Hosts: config.ConfigureHosts(ctx, options)}), nil
+	return marking{docker.NewResolver(docker.ResolverOptions{Hosts: config.ConfigureHosts(ctx, options)})}, nil
+}
+
+// marking is a resolver that distinguishes what the registry does not have from
+// what containerd does not have: both have the same type.
+type marking struct{ remotes.Resolver }
+
+var _ remotes.ResolverWithOptions = marking{}
+
+func (m marking) SetOptions(options ...transfer.ImageResolverOption) {
+	if r, ok := m.Resolver.(remotes.ResolverWithOptions); ok {
+		r.SetOptions(options...)
+	}
+}
+
+func (m marking) Resolve(ctx context.Context, ref string) (string, ocispec.Descriptor, error) {
+	name, desc, err := m.Resolver.Resolve(ctx, ref)
+	return name, desc, markAbsent(err)
+}
+
+func (m marking) Fetcher(ctx context.Context, ref string) (remotes.Fetcher, error) {
+	fetcher, err := m.Resolver.Fetcher(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return remotes.FetcherFunc(func(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+		content, err := fetcher.Fetch(ctx, desc)
+		if seekable, ok := content.(io.ReadSeekCloser); ok { // the client seeks to resume
+			content = markingContent{seekable}
+		}
+		return content, markAbsent(err)
+	}), nil
+}
+
+// markingContent is a blob, which is requested only when it is first read.
+type markingContent struct{ io.ReadSeekCloser }
+
+func (m markingContent) Read(p []byte) (int, error) {
+	n, err := m.ReadSeekCloser.Read(p)
+	return n, markAbsent(err)
+}
+
+func markAbsent(err error) error {
+	if errdefs.IsNotFound(err) {
+		return failure.Mark(failure.NotInRegistry, err)
+	}
+	return err
 }
 
 // clientImage is a record as containerd's client handles it.

@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/failure"
 )
 
 // defaultPath is what Docker gives to images that set none.
@@ -258,7 +259,7 @@ func toMount(m containers.Mount, volume func(string) string) (out specs.Mount, r
 		out = bind(volume(m.Source), m.Target)
 	case containers.Bind:
 		if _, err := os.Stat(m.Source); err != nil {
-			return out, "", fmt.Errorf("bind source path does not exist: %s", m.Source)
+			return out, "", failure.Mark(failure.MissingSource, fmt.Errorf("bind mount at %s: %w", m.Target, err))
 		}
 		out = bind(m.Source, m.Target)
 		if m.Propagation != "" {

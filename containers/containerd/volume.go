@@ -13,6 +13,7 @@ import (
 
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/failure"
 )
 
 // makeVolumes makes the spec's named volumes that are absent, each with what
@@ -90,9 +91,9 @@ func checkPropagation(source string, shared bool) error {
 	case at.Point == "" || at.Shared:
 		return nil
 	case shared:
-		return fmt.Errorf("path %s is mounted on %s but it is not a shared mount", source, at.Point)
+		return failure.Mark(failure.NotShared, fmt.Errorf("path %s is mounted on %s but it is not a shared mount", source, at.Point))
 	case !at.Slave:
-		return fmt.Errorf("path %s is mounted on %s but it is not a shared or slave mount", source, at.Point)
+		return failure.Mark(failure.NotShared, fmt.Errorf("path %s is mounted on %s but it is not a shared or slave mount", source, at.Point))
 	}
 	return nil
 }
