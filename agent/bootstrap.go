@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/kollet/kollet/agent/firstboot"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/containers"
+	failures "github.com/kollet/kollet/containers/failure"
 )
 
 // This file is a node's first boot: bootstrap, and what goes on with it when the
@@ -118,8 +118,8 @@ func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.B
 }
 
 func remedied(err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w; free some, and run `kollet bootstrap`", err)
+	if remedy := failures.Remedy(err); remedy != "" {
+		return fmt.Errorf("%w; %s, and run `kollet bootstrap`", err, remedy)
 	}
 	return err
 }

@@ -249,7 +249,7 @@ func fullDisk(t *testing.T, p *protocol) {
 		t.Fatal("the disk is not full")
 	}
 	o = n.must(1, "bootstrap", "--wait", "0s")
-	contains(t, o.stderr, "nothing was touched: write "+state+"/provision-begun: ", "no space left on device; free some, and run `kollet bootstrap`")
+	contains(t, o.stderr, "nothing was touched: write "+state+"/provision-begun: ", "no space left on device; free disk space, and run `kollet bootstrap`")
 	contains(t, n.log(), "no space left on device")
 }
 
