@@ -10,6 +10,7 @@ import (
 
 	"github.com/docker/docker/client"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers/failure"
 )
 
@@ -21,7 +22,10 @@ func explainer(address string) failure.Engine {
 		Puller:  "docker",
 		Start:   "start it (systemctl start docker), or set DOCKER_HOST if it listens elsewhere",
 		Space:   "docker keeps its data (docker info, Docker Root Dir)",
-		Caps:    func() string { return failure.RestrictedCaps("docker") },
+		Caps: func() string {
+			missing, _ := host.Real().MissingCapabilities() // the explanation does without
+			return failure.RestrictedCaps("docker", missing)
+		},
 		AllowHTTP: func(registry string) string {
 			return fmt.Sprintf("add \"insecure-registries\": [%q] to /etc/docker/daemon.json and reload docker (systemctl reload docker)", registry)
 		},

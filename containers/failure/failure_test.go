@@ -161,6 +161,20 @@ func TestRemedyOfHostErrors(t *testing.T) {
 	}
 }
 
+func TestRestrictedCaps(t *testing.T) {
+	for _, c := range []struct {
+		missing []string
+		want    string
+	}{
+		{nil, "the capability bounding set of docker is restricted, so it cannot start privileged containers: allow all capabilities (CapabilityBoundingSet= in the units of docker and containerd), then restart both"},
+		{[]string{"CAP_BPF", "CAP_MKNOD"}, "the capability bounding set of docker is restricted, so it cannot start privileged containers: CAP_BPF, CAP_MKNOD missing on this host; what started the host (a container manager, a sandbox, or CapabilityBoundingSet= of a unit) must allow all capabilities"},
+	} {
+		if got := RestrictedCaps("docker", c.missing); got != c.want {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 // Every kind has a meaning, can be found, and every message belongs to a kind
 // that is looked for.
 func TestTablesAgree(t *testing.T) {

@@ -49,7 +49,7 @@ var rooms = map[string][]string{
 
 	"containers":                {},
 	"containers/...":            {"agent/host", "containers", "containers/failure", "containers/login"}, // an engine does not know the other
-	"containers/failure":        {"agent/host", "containers"},
+	"containers/failure":        {"containers"},
 	"containers/login":          {},
 	"containers/containerd/...": {"agent/host", "containers", "containers/failure", "containers/login", "containers/containerd/..."},
 
