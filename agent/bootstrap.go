@@ -10,6 +10,9 @@ import (
 	"github.com/kollet/kollet/agent/firstboot"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/plan"
+	"github.com/kollet/kollet/agent/target"
+	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/containers"
 	failures "github.com/kollet/kollet/containers/failure"
 )
@@ -20,28 +23,28 @@ import (
 
 // Provisioning is what a bootstrap is told, beyond what an upgrade is.
 type Provisioning struct {
-	Options
+	target.Options
 	Unit *firstboot.Unit // to be installed, less what the node file says; nil: none
 }
 
 // Bootstrap takes a node from nothing to a verified first generation, or to
 // what its node file says if it has one already. How it ended is left in
 // firstboot.FinishedPath.
-func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (Result, error) {
-	unlock, err := a.Lock()
+func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (upgrade.Result, error) {
+	unlock, err := a.node.Lock()
 	if err != nil {
-		return Result{}, err
+		return upgrade.Result{}, err
 	}
 	defer unlock()
-	current, err := a.Store().Current()
+	current, err := a.node.Store().Current()
 	if err != nil {
-		return Result{}, err
+		return upgrade.Result{}, err
 	}
-	if _, err := a.unfinished(); err != nil {
-		return Result{}, err
+	if _, err := a.node.Interrupted(); err != nil {
+		return upgrade.Result{}, err
 	}
 	return a.provision(ctx, p, firstboot.Begun{
-		Time: a.Now().UTC(), Generation: current.Number,
+		Time: a.node.Now().UTC(), Generation: current.Number,
 		Images: p.Images, Tag: p.Tag, Pull: p.Pull, Archives: p.Archives, Wait: p.Wait,
 	})
 }
@@ -49,34 +52,34 @@ func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (Result, error) {
 // Resume ends a bootstrap that was cut short. On a node that had a generation,
 // or has one by now, it begins no new one: the node file may have changed since.
 // It reports whether there was one to end.
-func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (Result, bool, error) {
-	if begun, err := firstboot.Interrupted(a.Root); begun == nil || err != nil {
-		return Result{}, false, err
+func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (upgrade.Result, bool, error) {
+	if begun, err := firstboot.Interrupted(a.node.Root); begun == nil || err != nil {
+		return upgrade.Result{}, false, err
 	}
-	unlock, err := a.Lock()
+	unlock, err := a.node.Lock()
 	if err != nil {
-		return Result{}, false, err
+		return upgrade.Result{}, false, err
 	}
 	defer unlock()
-	begun, err := firstboot.Interrupted(a.Root) // another kollet may have ended it meanwhile
+	begun, err := firstboot.Interrupted(a.node.Root) // another kollet may have ended it meanwhile
 	if begun == nil || err != nil {
-		return Result{}, false, err
+		return upgrade.Result{}, false, err
 	}
-	a.Note("", "a bootstrap that began at %s was interrupted; going on with it", begun.Time.Format(time.RFC3339))
-	info, err := a.AwaitEngine(ctx, begun.Wait)
+	a.node.Note("", "a bootstrap that began at %s was interrupted; going on with it", begun.Time.Format(time.RFC3339))
+	info, err := a.node.AwaitEngine(ctx, begun.Wait)
 	if err != nil {
-		return Result{}, true, err // the mark stays: the next boot tries again
+		return upgrade.Result{}, true, err // the mark stays: the next boot tries again
 	}
-	recovery, err := a.recover(ctx)
+	recovery, err := upgrade.RecoverLocked(ctx, a.node)
 	if err != nil {
-		return Result{}, true, err
+		return upgrade.Result{}, true, err
 	}
 	if recovery.Current > 0 {
 		r, err := came(*begun, recovery.Current)
 		return r, true, a.finish(*begun, info, r, err)
 	}
 	r, err := a.provision(ctx, Provisioning{
-		Options: Options{Images: begun.Images, Tag: begun.Tag, Pull: begun.Pull, Archives: begun.Archives, Wait: begun.Wait},
+		Options: target.Options{Images: begun.Images, Tag: begun.Tag, Pull: begun.Pull, Archives: begun.Archives, Wait: begun.Wait},
 		Unit:    unit,
 	}, *begun)
 	return r, true, err
@@ -84,8 +87,8 @@ func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (Result, bool,
 
 // came tells how far an interrupted bootstrap came, on a node that has a
 // generation after its recovery.
-func came(begun firstboot.Begun, current int) (Result, error) {
-	r := Result{Outcome: journal.Committed, From: begun.Generation, To: current, Plan: Plan{Changes: []Change{}, Drift: []Drift{}}}
+func came(begun firstboot.Begun, current int) (upgrade.Result, error) {
+	r := upgrade.Result{Outcome: journal.Committed, From: begun.Generation, To: current, Plan: plan.Plan{Changes: []plan.Change{}, Drift: []plan.Drift{}}}
 	if current == begun.Generation {
 		r.Outcome = journal.RolledBack
 		return r, fmt.Errorf("the bootstrap was interrupted, and the node is on generation %d as before; run `kollet bootstrap` for another try", current)
@@ -94,21 +97,21 @@ func came(begun firstboot.Begun, current int) (Result, error) {
 }
 
 // provision is a bootstrap between its mark and its record. The lock is held.
-func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.Begun) (Result, error) {
-	aim := func() (*target, error) { return a.read(p.Options, "bootstrap") }
-	t, err := aim()
+func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.Begun) (upgrade.Result, error) {
+	resolve := func() (*target.Target, error) { return target.Read(a.node, p.Options, "bootstrap") }
+	t, err := resolve()
 	if err != nil { // nothing was begun: the same words at the next boot help nobody
-		return Result{}, a.finish(begun, containers.Info{}, Result{}, err)
+		return upgrade.Result{}, a.finish(begun, containers.Info{}, upgrade.Result{}, err)
 	}
-	begun.Kollet = a.Version
-	if err := firstboot.Begin(a.Root, begun); err != nil { // there is no room for a record of it either
-		return Result{}, fmt.Errorf("nothing was touched: %w", remedied(err))
+	begun.Kollet = a.node.Version
+	if err := firstboot.Begin(a.node.Root, begun); err != nil { // there is no room for a record of it either
+		return upgrade.Result{}, fmt.Errorf("nothing was touched: %w", remedied(err))
 	}
-	a.installUnit(ctx, p.Unit, t.engine)
-	var r Result
-	info, err := a.AwaitEngine(ctx, p.Wait)
+	a.installUnit(ctx, p.Unit, t.Engine)
+	var r upgrade.Result
+	info, err := a.node.AwaitEngine(ctx, p.Wait)
 	if err == nil {
-		r, err = (&Agent{a.Patient(p.Wait)}).changeLocked(ctx, t, aim)
+		r, err = upgrade.RunLocked(ctx, a.node.Patient(p.Wait), t, resolve)
 	}
 	if err != nil && ctx.Err() != nil {
 		// The mark stays: it was told to stop, as by a shutdown, and did not fail.
@@ -125,20 +128,20 @@ func remedied(err error) error {
 }
 
 // finish leaves the record of how a bootstrap ended, and returns its error.
-func (a *Agent) finish(begun firstboot.Begun, info containers.Info, r Result, failed error) error {
-	f := firstboot.Finished{Begun: begun.Time, Time: a.Now().UTC(), OK: failed == nil, Outcome: cmp.Or(string(r.Outcome), firstboot.Failed), Kollet: a.Version}
-	current, err := a.Store().Current()
+func (a *Agent) finish(begun firstboot.Begun, info containers.Info, r upgrade.Result, failed error) error {
+	f := firstboot.Finished{Begun: begun.Time, Time: a.node.Now().UTC(), OK: failed == nil, Outcome: cmp.Or(string(r.Outcome), firstboot.Failed), Kollet: a.node.Version}
+	current, err := a.node.Store().Current()
 	if err == nil {
 		f.Generation, f.Engine, f.Images = current.Number, current.Engine, imagesOf(current)
 	}
 	if failed != nil {
-		failed = a.redactor().Error(failed)
+		failed = target.RedactorOf(a.node).Error(failed)
 		f.Error = failed.Error()
 	}
 	if info.Name != "" {
 		f.Engine = info.Name + " " + info.Version
 	}
-	return errors.Join(failed, firstboot.End(a.Root, f))
+	return errors.Join(failed, firstboot.End(a.node.Root, f))
 }
 
 func imagesOf(g generation.Generation) map[string]string {
@@ -160,17 +163,17 @@ func (a *Agent) installUnit(ctx context.Context, unit *firstboot.Unit, engine st
 	if unit == nil {
 		return
 	}
-	if !firstboot.Booted(a.Root) {
-		a.Note("", "no systemd runs here: nothing will run `kollet recover` at boot; docs/recovery.md tells what should")
+	if !firstboot.Booted(a.node.Root) {
+		a.node.Note("", "no systemd runs here: nothing will run `kollet recover` at boot; docs/recovery.md tells what should")
 		return
 	}
 	u := *unit
-	u.Engine, u.State = engine, a.State()
-	changed, err := u.Install(ctx, a.Root)
+	u.Engine, u.State = engine, a.node.State()
+	changed, err := u.Install(ctx, a.node.Root)
 	switch {
 	case err != nil:
-		a.Note("", "%v; until that is mended, run `kollet recover` after a power loss", err)
+		a.node.Note("", "%v; until that is mended, run `kollet recover` after a power loss", err)
 	case changed:
-		a.Note("", "installed %s, which runs `kollet recover` at each boot", firstboot.UnitName)
+		a.node.Note("", "installed %s, which runs `kollet recover` at each boot", firstboot.UnitName)
 	}
 }

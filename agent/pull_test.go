@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -52,20 +52,20 @@ func (h *hub) Info(context.Context) (containers.Info, error) {
 func pulling(t *testing.T, text string) (*Agent, *hub) {
 	t.Helper()
 	h := &hub{here: map[string]string{"web:1": "one"}, beyond: map[string]string{"web:1": "one", "web:2": "two", "db:1": "base"}}
-	a := &Agent{&node.Node{Root: t.TempDir(), Engine: h, Name: "n", Command: "pull", Now: time.Now}}
-	if err := os.MkdirAll(filepath.Dir(a.NodeFilePath()), 0o700); err != nil {
+	a := New(node.Node{Root: t.TempDir(), Engine: h, Name: "n", Command: "pull", Now: time.Now})
+	if err := os.MkdirAll(filepath.Dir(a.node.NodeFilePath()), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(a.NodeFilePath(), []byte("profile: none\n"+text), 0o600); err != nil {
+	if err := os.WriteFile(a.node.NodeFilePath(), []byte("profile: none\n"+text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	runs := generation.Generation{Number: 1, Engine: "docker", Services: []generation.Service{
 		{Name: "web", Ref: "web:1", Image: generation.Image{ID: "one"}, Origin: 1},
 	}}
-	if err := a.Store().Write(runs, nil, func(string) error { return nil }); err != nil {
+	if err := a.node.Store().Write(runs, nil, func(string) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Store().SetCurrent(1); err != nil {
+	if err := a.node.Store().SetCurrent(1); err != nil {
 		t.Fatal(err)
 	}
 	return a, h
@@ -87,7 +87,7 @@ func TestPull(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, _ := pulling(t, c.node+"\n")
-			got, err := a.Pull(t.Context(), Options{})
+			got, err := a.Pull(t.Context(), target.Options{})
 			if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 				t.Fatalf("error %v, want %q", err, c.fails)
 			}
@@ -98,44 +98,10 @@ func TestPull(t *testing.T) {
 			if text := strings.Join(parts, ", "); c.want != "" && text != c.want {
 				t.Errorf("got %s, want %s", text, c.want)
 			}
-			ahead, err := a.Store().Ahead()
+			ahead, err := a.node.Store().Ahead()
 			if c.fails == "" && (err != nil || strings.Join(ahead.Images, " ") != c.ahead) {
 				t.Errorf("ahead are %v, %v; want %s", ahead, err, c.ahead)
 			}
 		})
-	}
-}
-
-// What was pulled ahead outlives the collection of an old generation that had
-// the same image, until an upgrade uses it or another pull replaces it.
-func TestCollectAhead(t *testing.T) {
-	engine := &shelf{}
-	a := &Agent{&node.Node{Root: t.TempDir(), Engine: engine}}
-	if err := os.MkdirAll(filepath.Dir(a.NodeFilePath()), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(a.NodeFilePath(), []byte("keep: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	current := record(t, a, 6)
-	if err := a.Store().SetAhead(generation.Ahead{Images: []string{"img1", "new"}, Left: []string{"img3", "img6", "mistake"}}); err != nil {
-		t.Fatal(err)
-	}
-	var gone Garbage
-	if err := a.collectGenerations(t.Context(), current, nil, &gone); err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{"img3", "img4", "imgB1", "mistake"}; !slices.Equal(gone.Images, want) {
-		t.Errorf("gone are %q, want %q", gone.Images, want)
-	}
-	ahead, err := a.Store().Ahead()
-	if err != nil || !slices.Equal(ahead.Images, []string{"img1", "new"}) || len(ahead.Left) > 0 {
-		t.Errorf("ahead are %+v, %v", ahead, err)
-	}
-	if err := a.useAhead(generation.Generation{Services: []generation.Service{{Image: generation.Image{ID: "new"}}}}); err != nil {
-		t.Fatal(err)
-	}
-	if ahead, err = a.Store().Ahead(); err != nil || !slices.Equal(ahead.Images, []string{"img1"}) {
-		t.Errorf("used: %+v, %v", ahead, err)
 	}
 }

@@ -2,97 +2,29 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/kollet/kollet/agent/gate"
-	"github.com/kollet/kollet/agent/generation"
-	"github.com/kollet/kollet/agent/health"
-	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/plan"
 )
 
-// lastBreath is how long after a probe failed its service's process may be seen
-// to end: the probe may have been told first, by the engine.
-const lastBreath = 200 * time.Millisecond
+// Verification is what `kollet verify` finds.
+type Verification struct {
+	Generation int          `json:"generation"`
+	Services   int          `json:"services"`
+	Drift      []plan.Drift `json:"drift"`
+}
 
-// verify decides whether the new generation is trusted: every service is
-// healthy and stays so, those that were not touched too.
-func (t *transaction) verify(ctx context.Context) error {
-	for _, s := range t.to.Services {
-		if err := t.watch.wait(ctx, s.Name); err != nil {
-			return t.explain(ctx, err)
-		}
-	}
-	// From here on the end of any watched process ends the wait for the others.
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer context.AfterFunc(t.watch.ctx, func() { cancel(t.watch.failed()) })()
-	defer cancel(nil)
-	g, gctx := errgroup.WithContext(ctx)
-	for _, s := range t.to.Services {
-		g.Go(func() error { return t.staysHealthy(gctx, s) })
-	}
-	err := g.Wait()
+// Verify compares what runs with the current generation: each container, its
+// image and spec, every file that is mounted into it and every copy that it
+// made of one.
+func (a *Agent) Verify(ctx context.Context) (Verification, error) {
+	current, err := a.node.Store().Current()
 	if err != nil {
-		t.watch.linger(lastBreath)
+		return Verification{}, err
 	}
-	if failed := t.watch.failed(); failed != nil {
-		err = failed
+	if current.Number == 0 {
+		return Verification{}, node.ErrNoGeneration
 	}
-	return t.explain(context.WithoutCancel(ctx), err)
-}
-
-func (t *transaction) staysHealthy(ctx context.Context, s generation.Service) error {
-	c, err := t.Container(ctx, s.Name, s.Origin)
-	if err != nil {
-		return err
-	}
-	if c.State != containers.StateRunning {
-		return failure{s.Name, c.ID, fmt.Errorf("its container is %s", c.State)}
-	}
-	target := health.Target{Engine: t.Engine, ID: c.ID, PID: c.PID, User: s.User}
-	if s.Origin != t.to.Number { // not watched: it may have to find its peers again
-		if err := health.Ready(ctx, target, s.Health); err != nil {
-			return failure{s.Name, c.ID, err}
-		}
-	}
-	if err := health.Stable(ctx, target, s.Health); err != nil {
-		return failure{s.Name, c.ID, err}
-	}
-	return nil
-}
-
-// settleGates puts the open gates on stable storage: after the commit, a power
-// loss must not close them.
-func (t *transaction) settleGates() error {
-	for _, s := range t.to.Services {
-		if s.Origin != t.to.Number {
-			continue
-		}
-		if err := gate.Sync(t.Store().Gate(t.to.Number, s.Name)); err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
-		}
-	}
-	t.gaps = t.watch.gaps
-	return nil
-}
-
-// healthyAgain checks the old generation after a roll back.
-func (t *transaction) healthyAgain(ctx context.Context) error {
-	var errs []error
-	for _, s := range t.from.Services {
-		if len(t.old[s.Name]) == 0 {
-			continue // it did not run before either, or was not touched
-		}
-		c, err := t.Engine.Inspect(ctx, t.old[s.Name][0])
-		if err == nil {
-			err = health.Ready(ctx, health.Target{Engine: t.Engine, ID: c.ID, PID: c.PID, User: s.User}, s.Health)
-		}
-		if err != nil {
-			errs = append(errs, t.explain(ctx, failure{s.Name, t.old[s.Name][0], err}))
-		}
-	}
-	return errors.Join(errs...)
+	drift, err := plan.FindDrift(ctx, a.node, current)
+	return Verification{Generation: current.Number, Services: len(current.Services), Drift: drift}, err
 }

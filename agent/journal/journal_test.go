@@ -46,7 +46,7 @@ var (
 )
 
 var whole = []Record{
-	{Event: Intent, Step: cutOver, Old: map[string][]string{"a": {"id1", "id2"}, "b": {}}},
+	{Event: Intent, Step: cutOver, Previous: map[string][]string{"a": {"id1", "id2"}, "b": {}}},
 	{Event: Done, Step: cutOver},
 	{Event: Failed, Step: Step{Kind: Verify}, Note: "two\nlines, \"quoted\""},
 	{Event: Commit, Gaps: map[string]Gap{"a": {1.5, 2, 3}}},

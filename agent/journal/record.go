@@ -82,18 +82,18 @@ const (
 
 // Record is one line of a journal.
 type Record struct {
-	Format  int                 `json:"format,omitempty"` // of the journal; set by Append in its first record
-	Version string              `json:"kollet,omitempty"` // that writes the journal; in its first record
-	Time    time.Time           `json:"time"`
-	Event   Event               `json:"event"`
-	Step    Step                `json:"step,omitzero"`
-	Note    string              `json:"note,omitempty"`
-	From    int                 `json:"from,omitempty"`
-	To      int                 `json:"to,omitempty"`
-	Reason  string              `json:"reason,omitempty"`
-	Old     map[string][]string `json:"old,omitempty"`  // service: containers that ran before its cut over
-	Gaps    map[string]Gap      `json:"gaps,omitempty"` // service: how long it was away
-	Outcome Outcome             `json:"outcome,omitempty"`
+	Format   int                 `json:"format,omitempty"` // of the journal; set by Append in its first record
+	Version  string              `json:"kollet,omitempty"` // that writes the journal; in its first record
+	Time     time.Time           `json:"time"`
+	Event    Event               `json:"event"`
+	Step     Step                `json:"step,omitzero"`
+	Note     string              `json:"note,omitempty"`
+	From     int                 `json:"from,omitempty"`
+	To       int                 `json:"to,omitempty"`
+	Reason   string              `json:"reason,omitempty"`
+	Previous map[string][]string `json:"previous,omitempty"` // service: containers that ran before its cut over
+	Gaps     map[string]Gap      `json:"gaps,omitempty"`     // service: how long it was away
+	Outcome  Outcome             `json:"outcome,omitempty"`
 }
 
 // Gap is how long one service was away during its cut over, in milliseconds

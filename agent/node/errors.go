@@ -1,6 +1,9 @@
 package node
 
-import "errors"
+import (
+	"errors"
+	"io/fs"
+)
 
 // ErrLocked means that another kollet process is changing this node.
 var ErrLocked = errors.New("another kollet process holds the lock")
@@ -21,3 +24,13 @@ type NeedsOperator struct{ Err error }
 
 func (e NeedsOperator) Error() string { return e.Err.Error() }
 func (e NeedsOperator) Unwrap() error { return e.Err }
+
+// WithoutPath returns the reason of an error about a file, for a message that
+// has named the file already.
+func WithoutPath(err error) error {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		return pathError.Err
+	}
+	return err
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
 	"github.com/kollet/kollet/containers"
@@ -86,4 +87,18 @@ func HostName() (string, error) {
 		return "", fmt.Errorf("read this machine's name: %w", err)
 	}
 	return name, nil
+}
+
+// Interrupted reports whether the last upgrade was interrupted. A journal that
+// cannot be read needs an operator.
+func (n *Node) Interrupted() (bool, error) {
+	numbers, err := journal.List(n.Journals())
+	if err != nil || len(numbers) == 0 {
+		return false, err
+	}
+	records, err := journal.Read(n.Journals(), numbers[len(numbers)-1])
+	if err != nil {
+		return false, NeedsOperator{Err: err}
+	}
+	return !journal.Ended(records), nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
@@ -32,8 +32,8 @@ func (m *aim) add(cmd *cobra.Command) {
 	complete(cmd, "pull", pulls)
 }
 
-func (m *aim) options() agent.Options {
-	return agent.Options{Images: m.images, Tag: m.tag, Pull: m.pull.value}
+func (m *aim) options() target.Options {
+	return target.Options{Images: m.images, Tag: m.tag, Pull: m.pull.value}
 }
 
 // images is a flag that may be repeated: SERVICE=REF.

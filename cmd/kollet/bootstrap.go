@@ -13,6 +13,7 @@ import (
 	"github.com/kollet/kollet/agent/firstboot"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
@@ -110,17 +111,17 @@ func (a *app) provision(cmd *cobra.Command, to *provisioning) error {
 	}
 	begun := a.now()
 	return a.changing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
-		a.print().Say(fmt.Sprintf("bootstrap of %s begins, by kollet %s", n.Name, n.Version))
+		a.print().Say(fmt.Sprintf("bootstrap of %s begins, by kollet %s", n.Host(), thisVersion().Version))
 		result, err := to.run(ctx, n, a)
 		a.print().Say(ending(result, err))
 		return a.ended(result, begun), err
 	})(cmd, nil)
 }
 
-func (p *provisioning) run(ctx context.Context, n *agent.Agent, a *app) (agent.Result, error) {
+func (p *provisioning) run(ctx context.Context, n *agent.Agent, a *app) (upgrade.Result, error) {
 	unit, err := a.unit(n)
 	if err != nil {
-		return agent.Result{}, err
+		return upgrade.Result{}, err
 	}
 	if p.resume {
 		result, _, err := n.Resume(ctx, unit)
@@ -132,7 +133,7 @@ func (p *provisioning) run(ctx context.Context, n *agent.Agent, a *app) (agent.R
 }
 
 // ending is the last line of the log; an error follows it.
-func ending(result agent.Result, err error) string {
+func ending(result upgrade.Result, err error) string {
 	if err == nil {
 		return fmt.Sprintf("bootstrap ends: %s; the node is on generation %d", result.Outcome, result.To)
 	}
@@ -145,21 +146,21 @@ func (a *app) unit(n *agent.Agent) (*firstboot.Unit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find kollet's own program: %w", err)
 	}
-	name, err := node.EngineName(n.Root, n.NodeFile)
+	name, err := node.EngineName(n.Root(), n.NodeFile())
 	if err != nil {
 		return nil, err
 	}
 	variable := map[string]string{"docker": "DOCKER_HOST", "containerd": "CONTAINERD_ADDRESS"}[name]
 	u := &firstboot.Unit{Program: program}
 	for _, flag := range []struct{ name, value string }{
-		{"root", n.Root}, {"engine", cmp.Or(a.flags.engine, a.getenv(variable))}, {"host", a.flags.host},
+		{"root", n.Root()}, {"engine", cmp.Or(a.flags.engine, a.getenv(variable))}, {"host", a.flags.host},
 	} {
 		if flag.value != "" {
 			u.Flags = append(u.Flags, "--"+flag.name, flag.value)
 		}
 	}
-	if n.NodeFile != node.DefaultNodeFile {
-		u.Flags = append(u.Flags, "--node-file", n.NodeFile)
+	if n.NodeFile() != node.DefaultNodeFile {
+		u.Flags = append(u.Flags, "--node-file", n.NodeFile())
 	}
 	return u, nil
 }

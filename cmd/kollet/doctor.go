@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/doctor"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
@@ -25,7 +26,7 @@ It changes nothing.` + exits(map[int]string{
 		Args:    cobra.NoArgs,
 		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			checks := n.Doctor(ctx)
-			if slices.ContainsFunc(checks, func(c agent.Check) bool { return c.Level == agent.Bad }) {
+			if slices.ContainsFunc(checks, func(c doctor.Check) bool { return c.Level == doctor.Bad }) {
 				return view.Checks(checks), answer(exitFailed)
 			}
 			return view.Checks(checks), nil

@@ -14,7 +14,7 @@ import (
 
 func (a *app) seed() *cobra.Command {
 	var change seed.Change
-	var to target
+	var to destination
 	var dir bool
 	format := choice{value: string(seed.NoCloud), of: []string{string(seed.NoCloud), string(seed.ConfigDrive)}}
 	cmd := &cobra.Command{

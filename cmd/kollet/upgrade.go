@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
@@ -40,7 +41,7 @@ With nothing to do it ends at once.` + exits(nil, exitDone, exitFailed, exitInpu
 }
 
 // ended is the view of an upgrade that began then; none if it never began.
-func (a *app) ended(result agent.Result, begun time.Time) view.View {
+func (a *app) ended(result upgrade.Result, begun time.Time) view.View {
 	if result.Outcome == "" {
 		return nil
 	}

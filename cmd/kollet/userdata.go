@@ -50,7 +50,7 @@ func (a *app) userdata() *cobra.Command {
 
 func (a *app) userdataBuild(name string) *cobra.Command {
 	var from recipe
-	var to target
+	var to destination
 	cmd := &cobra.Command{
 		Use:  name,
 		Long: userdataLong + exits(map[int]string{exitDone: "done", exitFailed: "failed; nothing was written"}, exitDone, exitFailed, exitInput),
@@ -116,11 +116,11 @@ func (r *recipe) add(cmd *cobra.Command) {
 
 func (r *recipe) recipe(a *app, on *agent.Agent) (userdata.Recipe, error) {
 	n := userdata.Node{
-		Host: a.flags.host, NodeFile: filepath.Join(on.Root, on.NodeFile), Overrides: r.overrides, OnNode: r.onNode,
+		Host: a.flags.host, NodeFile: filepath.Join(on.Root(), on.NodeFile()), Overrides: r.overrides, OnNode: r.onNode,
 		Secrets: map[string]string{}, Install: r.install, Bootstrap: r.args,
 	}
 	if a.flags.root != "" { // as it was given: errors name it
-		n.NodeFile = filepath.Join(a.flags.root, on.NodeFile)
+		n.NodeFile = filepath.Join(a.flags.root, on.NodeFile())
 		n.Tree = filepath.Join(a.flags.root, userdata.EtcDir)
 	}
 	out := userdata.Recipe{Format: userdata.Format(r.format.value), Gzip: r.gzip, Limit: r.limit}
@@ -217,19 +217,19 @@ func partFlag(value string) (p userdata.Part, err error) {
 	return p, nil
 }
 
-// target is where a command writes what it makes.
-type target struct {
+// destination is where a command writes what it makes.
+type destination struct {
 	path  string
 	force bool
 }
 
-func (t *target) add(cmd *cobra.Command, usage string) {
+func (t *destination) add(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&t.path, "to", "", usage)
 	cmd.Flags().BoolVar(&t.force, "force", false, "replace what is there")
 }
 
 // free finds out, before anything is made, that the result may be written.
-func (t *target) free() error {
+func (t *destination) free() error {
 	if _, err := os.Lstat(t.path); err == nil && !t.force {
 		return node.BadInput{Err: fmt.Errorf("%s: it exists; use --force to replace it, or write to another", t.path)}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/test/machine"
 )
@@ -88,12 +88,12 @@ func (n *testNode) command(args ...string) *exec.Cmd {
 }
 
 // change runs a command that may change the node, and wants an outcome.
-func (n *testNode) change(want string, args ...string) agent.Result {
+func (n *testNode) change(want string, args ...string) upgrade.Result {
 	n.b.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := n.command(append([]string{"-o", "json"}, args...)...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	var r agent.Result
+	var r upgrade.Result
 	err := cmd.Run()
 	if err == nil {
 		err = json.Unmarshal(stdout.Bytes(), &r)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/test/machine"
 )
 
@@ -46,7 +47,7 @@ func lifeOfCompute(t *testing.T, c *compute) {
 func bootstrapCompute(t *testing.T, c *compute) {
 	c = c.in(t)
 	c.configure()
-	var r agent.Result
+	var r upgrade.Result
 	c.ask(&r, "bootstrap")
 	if r.Outcome != journal.Committed || r.To != 1 {
 		t.Fatalf("bootstrap: %+v", r)
@@ -131,7 +132,7 @@ func pinned(t *testing.T, c *compute) {
 		t.Fatalf("guest: %+v", guest)
 	}
 	contains(t, c.must(0, "guests").stdout, guestName, guest.Container)
-	var g agent.Garbage
+	var g upgrade.Garbage
 	c.ask(&g, "gc")
 	if !slices.Contains(g.Pinned, guest.Container) {
 		t.Fatalf("gc: %+v", g)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/test/machine"
 )
 
@@ -116,10 +117,10 @@ services:
 }
 
 // upgrade runs an upgrade and wants it to commit.
-func (c *compute) upgrade() agent.Result {
+func (c *compute) upgrade() upgrade.Result {
 	c.t.Helper()
 	c.configure()
-	var r agent.Result
+	var r upgrade.Result
 	c.ask(&r, "upgrade")
 	if r.Outcome != journal.Committed {
 		c.t.Fatalf("upgrade: %+v", r)

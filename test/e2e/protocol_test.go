@@ -15,6 +15,7 @@ import (
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/test/machine"
 )
@@ -115,7 +116,7 @@ func same(t *testing.T, before, after agent.ServiceStatus) {
 
 func bootstrapOnce(t *testing.T, p *protocol) {
 	n := p.node(t)
-	var r agent.Result
+	var r upgrade.Result
 	n.ask(&r, "bootstrap")
 	if r.Outcome != journal.Committed || r.To != 1 {
 		t.Fatalf("bootstrap: %+v", r)
@@ -176,7 +177,7 @@ func upgradeAndRollback(t *testing.T, p *protocol) {
 	if second.ImageID == first.ImageID || answer(t, "127.0.0.1:7001") != "two" {
 		t.Fatalf("not upgraded: %+v", second)
 	}
-	var r agent.Result
+	var r upgrade.Result
 	n.ask(&r, "rollback")
 	if r.Outcome != journal.Committed || r.To != 3 {
 		t.Fatalf("rollback: %+v", r)
@@ -522,7 +523,7 @@ func movedTag(t *testing.T, p *protocol) {
 	p.configure(n, "v1", "one", move)
 	n.must(0, "bootstrap")
 	before := n.service("gamma")
-	var r agent.Result
+	var r upgrade.Result
 	n.ask(&r, "upgrade", "--pull", "always")
 	if r.Outcome != journal.Unchanged {
 		t.Fatalf("nothing moved, but: %+v", r)

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/plan"
 )
 
 // onTerminal runs f with a terminal (pty(7)) and returns what it showed.
@@ -133,7 +133,7 @@ func TestDumbTerminalGetsLines(t *testing.T) {
 }
 
 func TestColour(t *testing.T) {
-	plan := Plan{Changes: []agent.Change{{Service: "web", Action: agent.Replace, Files: []agent.FileChange{{Path: "/a", Diff: "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"}}}}}
+	plan := Plan{Changes: []plan.Change{{Service: "web", Action: plan.Replace, Files: []plan.FileChange{{Path: "/a", Diff: "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"}}}}}
 	for _, test := range []struct {
 		name string
 		env  map[string]string

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/upgrade"
 )
 
 // Files shows paths that were written.
@@ -17,7 +17,7 @@ func (f Files) text(t *text) {
 }
 
 // Garbage shows what gc dropped.
-type Garbage agent.Garbage
+type Garbage upgrade.Garbage
 
 func (g Garbage) text(t *text) {
 	for _, n := range g.Generations {

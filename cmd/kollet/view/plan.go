@@ -4,21 +4,21 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/plan"
 )
 
 // Plan shows what an upgrade would change.
-type Plan agent.Plan
+type Plan plan.Plan
 
-var actionMarks = map[agent.Action]struct{ mark, colour string }{
-	agent.Add:     {"+", green},
-	agent.Replace: {"~", yellow},
-	agent.Drop:    {"-", red},
-	agent.Adjust:  {"=", cyan},
+var actionMarks = map[plan.Action]struct{ mark, colour string }{
+	plan.Add:     {"+", green},
+	plan.Replace: {"~", yellow},
+	plan.Drop:    {"-", red},
+	plan.Adjust:  {"=", cyan},
 }
 
 func (p Plan) text(t *text) {
-	if agent.Plan(p).Empty() {
+	if plan.Plan(p).Empty() {
 		t.line("nothing to do: the node is on generation %d, as it should be", p.From)
 		return
 	}
@@ -32,12 +32,12 @@ func (p Plan) text(t *text) {
 }
 
 // orphans is drift that no change tells of.
-func (p Plan) orphans() []agent.Drift {
+func (p Plan) orphans() []plan.Drift {
 	told := map[string]bool{}
 	for _, c := range p.Changes {
 		told[c.Service] = len(c.Repair) > 0
 	}
-	var left []agent.Drift
+	var left []plan.Drift
 	for _, d := range p.Drift {
 		if !told[d.Service] {
 			left = append(left, d)
@@ -46,7 +46,7 @@ func (p Plan) orphans() []agent.Drift {
 	return left
 }
 
-func (t *text) change(c agent.Change) {
+func (t *text) change(c plan.Change) {
 	m := actionMarks[c.Action]
 	t.painted(m.colour, "%s %s: %s", m.mark, c.Service, c.Action)
 	if c.Image != nil {
@@ -69,7 +69,7 @@ func (t *text) change(c agent.Change) {
 	t.WriteByte('\n')
 }
 
-func (t *text) image(i agent.ImageChange) {
+func (t *text) image(i plan.ImageChange) {
 	pull := ""
 	if i.Pull {
 		pull = " (to be pulled)"
@@ -104,7 +104,7 @@ func (t *text) diff(diff string) {
 
 // totals is the plan in one line.
 func (p Plan) totals() string {
-	actions := map[agent.Action]int{}
+	actions := map[plan.Action]int{}
 	pulls, files := 0, 0
 	for _, c := range p.Changes {
 		actions[c.Action]++
@@ -114,7 +114,7 @@ func (p Plan) totals() string {
 		}
 	}
 	var parts []string
-	for _, a := range []agent.Action{agent.Add, agent.Replace, agent.Drop, agent.Adjust} {
+	for _, a := range []plan.Action{plan.Add, plan.Replace, plan.Drop, plan.Adjust} {
 		if n := actions[a]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d to %s", n, a))
 		}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/doctor"
 )
 
 // Status shows what runs.
@@ -63,21 +64,21 @@ func (v Verification) text(t *text) {
 }
 
 // Checks shows what the doctor found.
-type Checks []agent.Check
+type Checks []doctor.Check
 
 func (c Checks) text(t *text) {
 	var rows [][]string
 	for _, check := range c {
 		rows = append(rows, []string{check.Name, string(check.Level), check.Text})
-		if check.Level != agent.Fine && check.Remedy != "" {
+		if check.Level != doctor.Fine && check.Remedy != "" {
 			rows = append(rows, []string{"", "", "-> " + check.Remedy})
 		}
 	}
 	t.table([]string{"CHECK", "LEVEL", "FINDING"}, rows, func(row int) string {
 		switch rows[row][1] {
-		case string(agent.Bad):
+		case string(doctor.Bad):
 			return red
-		case string(agent.Warning):
+		case string(doctor.Warning):
 			return yellow
 		}
 		return ""

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/upgrade"
 )
 
 // Upgrade shows how a bootstrap, upgrade or rollback ended.
 type Upgrade struct {
-	agent.Result
+	upgrade.Result
 	Seconds float64 `json:"seconds"` // from the command's start
 }
 
@@ -57,7 +57,7 @@ func gapCells(gaps map[string]journal.Gap, service string) []string {
 func ms(value float64) string { return fmt.Sprintf("%.1fms", value) }
 
 // Recovery shows what recover found and did.
-type Recovery agent.Recovery
+type Recovery upgrade.Recovery
 
 func (r Recovery) text(t *text) {
 	if !r.Found {

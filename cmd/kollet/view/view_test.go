@@ -13,9 +13,12 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/doctor"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/plan"
+	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -38,19 +41,19 @@ var views = []struct {
 	{"no change", Plan{From: 3}, `
 nothing to do: the node is on generation 3, as it should be
 `},
-	{"plan", Plan{From: 3, Changes: []agent.Change{
-		{Service: "nova-libvirt", Action: agent.Replace, Image: &agent.ImageChange{From: "r/nova-libvirt:1", To: "r/nova-libvirt:2", Pull: true}},
+	{"plan", Plan{From: 3, Changes: []plan.Change{
+		{Service: "nova-libvirt", Action: plan.Replace, Image: &plan.ImageChange{From: "r/nova-libvirt:1", To: "r/nova-libvirt:2", Pull: true}},
 		{
-			Service: "nova-compute", Action: agent.Replace, Spec: []string{"privileged: false, now true"},
+			Service: "nova-compute", Action: plan.Replace, Spec: []string{"privileged: false, now true"},
 			Repair: []string{"container nova-compute is gone: somebody removed it"},
-			Files: []agent.FileChange{
+			Files: []plan.FileChange{
 				{Path: "/etc/nova/nova.conf", Diff: "--- a\n+++ b\n@@ -1 +1 @@\n-debug = false\n+debug = true\n"},
 				{Path: "/etc/nova/secret.conf", Note: "a secret in it changes"},
 			},
 		},
-		{Service: "telegraf", Action: agent.Add, Image: &agent.ImageChange{To: "telegraf:1"}},
-		{Service: "old", Action: agent.Drop},
-	}, Drift: []agent.Drift{{Service: "nova-compute", Text: "container nova-compute is gone: somebody removed it"}}}, `
+		{Service: "telegraf", Action: plan.Add, Image: &plan.ImageChange{To: "telegraf:1"}},
+		{Service: "old", Action: plan.Drop},
+	}, Drift: []plan.Drift{{Service: "nova-compute", Text: "container nova-compute is gone: somebody removed it"}}}, `
 ~ nova-libvirt: replace
     image    r/nova-libvirt:1
           -> r/nova-libvirt:2 (to be pulled)
@@ -73,21 +76,21 @@ nothing to do: the node is on generation 3, as it should be
 
 from generation 3; services: 1 to add, 2 to replace, 1 to remove; 2 changed files; 1 image to pull
 `},
-	{"a tag that means another image now", Plan{From: 3, Changes: []agent.Change{
-		{Service: "web", Action: agent.Replace, Image: &agent.ImageChange{From: "web:1", To: "web:1", Pull: true}},
+	{"a tag that means another image now", Plan{From: 3, Changes: []plan.Change{
+		{Service: "web", Action: plan.Replace, Image: &plan.ImageChange{From: "web:1", To: "web:1", Pull: true}},
 	}}, `
 ~ web: replace
     image    web:1 (to be pulled)
 
 from generation 3; services: 1 to replace; 0 changed files; 1 image to pull
 `},
-	{"drift of a service that is dropped", Plan{From: 3, Drift: []agent.Drift{{Service: "old", Text: "old is gone"}}}, `
+	{"drift of a service that is dropped", Plan{From: 3, Drift: []plan.Drift{{Service: "old", Text: "old is gone"}}}, `
 old: old is gone
 from generation 3; no service changes; 0 changed files; 0 images to pull
 `},
-	{"upgrade", Upgrade{Seconds: 12.34, Result: agent.Result{
+	{"upgrade", Upgrade{Seconds: 12.34, Result: upgrade.Result{
 		Outcome: journal.Committed, From: 3, To: 4, Guests: 5,
-		Plan: agent.Plan{Changes: []agent.Change{{Service: "nova-libvirt", Action: agent.Replace}, {Service: "old", Action: agent.Drop}}},
+		Plan: plan.Plan{Changes: []plan.Change{{Service: "nova-libvirt", Action: plan.Replace}, {Service: "old", Action: plan.Drop}}},
 		Gaps: map[string]journal.Gap{"nova-libvirt": {Ended: 4.12, Opened: 9, Healthy: 1812.5}},
 	}}, `
 SERVICE       ACTION   ENDED  OPENED  HEALTHY
@@ -95,10 +98,10 @@ nova-libvirt  replace  4.1ms  9.0ms   1812.5ms
 old           remove   -      -       -
 generation 4 replaced 3, in 12.3s; 5 guests kept running
 `},
-	{"bootstrap", Upgrade{Seconds: 75, Result: agent.Result{Outcome: journal.Committed, To: 1}}, `
+	{"bootstrap", Upgrade{Seconds: 75, Result: upgrade.Result{Outcome: journal.Committed, To: 1}}, `
 generation 1 runs, after 1m15s; no guests ran
 `},
-	{"nothing to do", Upgrade{Result: agent.Result{Outcome: journal.Unchanged, From: 4, To: 4}}, `
+	{"nothing to do", Upgrade{Result: upgrade.Result{Outcome: journal.Unchanged, From: 4, To: 4}}, `
 nothing to do: the node is on generation 4, as it should be
 `},
 	{"recovery", Recovery{Found: true, From: 3, To: 4, Outcome: journal.RolledBack, Current: 3}, `
@@ -123,7 +126,7 @@ nova-libvirt  running  healthy  r/nova-libvirt:1  2           2 days ago
 nova-compute  missing  unknown  r/nova-compute:1  4           -
 nova-compute: run ` + "`kollet verify`" + `
 `},
-	{"verify", Verification{Generation: 4, Services: 2, Drift: []agent.Drift{{Service: "web", What: "copied file", Text: "/etc/a in web was edited by hand"}}}, `
+	{"verify", Verification{Generation: 4, Services: 2, Drift: []plan.Drift{{Service: "web", What: "copied file", Text: "/etc/a in web was edited by hand"}}}, `
 SERVICE  WHAT         DRIFT
 web      copied file  /etc/a in web was edited by hand
 1 difference from generation 4; ` + "`kollet upgrade`" + ` repairs it
@@ -154,8 +157,8 @@ vm1    u1    17    3           nova-libvirt-g3  nova-libvirt:1  survives
 vm2    u2    1800  4           nova-libvirt     nova-libvirt:2  dies (devices, pids)
 `},
 	{"checks", Checks{
-		{Name: "engine", Level: agent.Fine, Text: "docker"},
-		{Name: "kvm", Level: agent.Warning, Text: "there is no /dev/kvm", Remedy: "switch it on"},
+		{Name: "engine", Level: doctor.Fine, Text: "docker"},
+		{Name: "kvm", Level: doctor.Warning, Text: "there is no /dev/kvm", Remedy: "switch it on"},
 	}, `
 CHECK   LEVEL    FINDING
 engine  ok       docker

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// Services names the services of the generation that runs.
+func (a *Agent) Services() ([]string, error) {
+	current, err := a.node.Store().Current()
+	names := make([]string, len(current.Services))
+	for i, s := range current.Services {
+		names[i] = s.Name
+	}
+	return names, err
+}
+
+// Logs copies what a service printed.
+func (a *Agent) Logs(ctx context.Context, service string, opts containers.LogOptions, w io.Writer) error {
+	c, _, err := a.serviceContainer(ctx, service)
+	if err != nil {
+		return err
+	}
+	return a.node.Engine.Logs(ctx, c.ID, opts, w)
+}
+
+// Exec runs a command in a service's container and returns its exit status. It
+// runs as the service's user unless another is given.
+func (a *Agent) Exec(ctx context.Context, service string, cmd containers.Exec) (int, error) {
+	c, user, err := a.serviceContainer(ctx, service)
+	if err != nil {
+		return 0, err
+	}
+	if cmd.User == "" {
+		cmd.User = user
+	}
+	return a.node.Engine.Exec(ctx, c.ID, cmd)
+}
+
+func (a *Agent) serviceContainer(ctx context.Context, service string) (containers.Container, string, error) {
+	current, err := a.node.Store().Current()
+	if err != nil {
+		return containers.Container{}, "", err
+	}
+	if current.Number == 0 {
+		return containers.Container{}, "", node.ErrNoGeneration
+	}
+	s, ok := current.Service(service)
+	if !ok {
+		var names []string
+		for _, s := range current.Services {
+			names = append(names, s.Name)
+		}
+		return containers.Container{}, "", node.BadInput{Err: fmt.Errorf("the node has no service %q; it has %s", service, strings.Join(names, ", "))}
+	}
+	c, err := a.node.Container(ctx, s.Name, s.Origin)
+	return c, s.User, err
+}

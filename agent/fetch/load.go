@@ -1,0 +1,193 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+
+	"github.com/kollet/kollet/agent/archive"
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/containers"
+)
+
+// Images may come from archives instead of a registry: on disk, or on a drive
+// that came with the machine. A drive is mounted by cloud-init's mounts or by
+// /etc/fstab, not by kollet: so it is there again after a reboot in the middle,
+// and nothing stays mounted when kollet is killed.
+
+// load takes what a target wants from its archives, as far as they have it. Only
+// archives that hold an image which is missing are loaded. What is wrong with
+// others is told with the pull that then fails.
+func (f *fetcher) load(ctx context.Context) error {
+	patterns := f.archivePaths()
+	if len(patterns) == 0 || len(f.target.Missing(f.images)) == 0 {
+		return nil
+	}
+	for _, pattern := range patterns {
+		files, err := f.archiveFiles(ctx, pattern)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			f.missed(err.Error())
+		}
+		for _, file := range files {
+			if err := f.loadFrom(ctx, file); err != nil {
+				return err
+			}
+			if len(f.target.Missing(f.images)) == 0 {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// archivePaths lists where a target's images may be; those of an earlier
+// generation may be where the node file says now.
+func (f *fetcher) archivePaths() []string {
+	if !f.target.Recalled {
+		return f.target.Archives
+	}
+	file, _ := f.node.ReadFile(nodefile.Change{})
+	if file == nil {
+		return nil
+	}
+	return file.Images.Archives
+}
+
+// missed notes what was not found in archives, for the error of the pull.
+func (f *fetcher) missed(text string) {
+	f.archives = append(f.archives, text)
+	f.node.Note("", "%s", text)
+}
+
+// archiveFiles finds what a pattern means, waiting for the first file that it
+// does.
+func (f *fetcher) archiveFiles(ctx context.Context, pattern string) ([]string, error) {
+	var files []string
+	err := f.node.Await(ctx, f.target.Wait, "image archive "+pattern, func(context.Context) error {
+		var err error
+		files, err = filepath.Glob(f.node.Path(pattern))
+		if err == nil && len(files) == 0 {
+			return fmt.Errorf("%s: %w; put the archive there, or mount the drive that has it", f.node.Path(pattern), fs.ErrNotExist)
+		}
+		return err
+	}, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })
+	return files, err
+}
+
+// loadFrom loads an archive if it holds what is absent.
+func (f *fetcher) loadFrom(ctx context.Context, file string) error {
+	images, err := archive.List(file)
+	if err != nil {
+		f.missed(err.Error())
+		return nil
+	}
+	useful := slices.ContainsFunc(f.target.Services, func(s generation.Service) bool {
+		if !slices.Contains(f.target.Missing(f.images), s.Name) {
+			return false
+		}
+		return archive.Has(images, s.Ref, s.Image.ID) || archive.Has(images, f.images.ToPull[s.Name], "")
+	})
+	if !useful {
+		f.archives = append(f.archives, fmt.Sprintf("%s has %s", file, namesOf(images)))
+		return nil
+	}
+	if err := f.loadFile(ctx, file); err != nil {
+		return fmt.Errorf("load images from %s: %w", file, err)
+	}
+	return f.assignLoaded(ctx, file)
+}
+
+func namesOf(images []archive.Image) string {
+	var names []string
+	for _, i := range images {
+		if i.Name != "" && !slices.Contains(names, i.Name) {
+			names = append(names, i.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "images without names"
+	}
+	return strings.Join(names, ", ")
+}
+
+// loadFile hands an archive to the engine.
+func (f *fetcher) loadFile(ctx context.Context, file string) error {
+	content, err := archive.Open(file)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	begun := f.node.Now()
+	f.node.Note("", "loading images from %s, %s", file, units.BytesSize(float64(content.Size)))
+	counted := &quarters{Content: content, told: func(percent int64) { f.node.Note("", "loading images from %s: %d%%", file, percent) }}
+	if err := f.node.Engine.Load(ctx, counted); err != nil {
+		return errors.Join(content.Err(), err)
+	}
+	f.node.Note("", "loaded images from %s in %v", file, f.node.Now().Sub(begun).Round(time.Millisecond))
+	return nil
+}
+
+// quarters tells how much of an archive was read.
+type quarters struct {
+	*archive.Content
+	told func(percent int64)
+	last int64
+}
+
+func (q *quarters) Read(p []byte) (int, error) {
+	n, err := q.Content.Read(p)
+	if q.Size > 0 {
+		if quarter := q.Done() * 4 / q.Size; quarter > q.last && quarter < 4 {
+			q.last = quarter
+			q.told(quarter * 25)
+		}
+	}
+	return n, err
+}
+
+var _ io.Reader = (*quarters)(nil)
+
+// assignLoaded tells the services which images they have now.
+func (f *fetcher) assignLoaded(ctx context.Context, file string) error {
+	for _, name := range f.target.Missing(f.images) {
+		ref := f.images.ToPull[name]
+		if f.target.Recalled {
+			i := slices.IndexFunc(f.target.Services, func(s generation.Service) bool { return s.Name == name })
+			ref = f.target.Services[i].Image.ID
+		}
+		image, err := f.node.Engine.Image(ctx, ref)
+		if errors.Is(err, containers.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look up what was loaded from %s: %w", file, err)
+		}
+		if err := f.assign([]string{name}, ref, image); err != nil {
+			return err
+		}
+		if f.target.Pull != "always" {
+			delete(f.images.ToPull, name)
+		}
+	}
+	return nil
+}
+
+// archiveHint is the end of a pull's error: why no archive had the image.
+func (f *fetcher) archiveHint() string {
+	if len(f.archives) == 0 {
+		return ""
+	}
+	return "; nor is it in an image archive: " + strings.Join(f.archives, "; ")
+}

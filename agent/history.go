@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/kollet/kollet/agent/format"
+	"github.com/kollet/kollet/agent/journal"
+)
+
+// Entry is one upgrade of the node's history.
+type Entry struct {
+	Generation int                    `json:"generation"`
+	From       int                    `json:"from"`
+	Reason     string                 `json:"reason"`
+	Started    time.Time              `json:"started"`
+	Took       Seconds                `json:"seconds"`
+	Outcome    journal.Outcome        `json:"outcome"` // empty while it goes on, or if it was interrupted
+	Current    bool                   `json:"current"`
+	Kept       bool                   `json:"kept"` // can be rolled back to
+	Why        string                 `json:"why,omitempty"`
+	Phases     []Phase                `json:"phases"`
+	Gaps       map[string]journal.Gap `json:"gaps,omitempty"`
+}
+
+// Seconds is a duration that JSON shows in seconds.
+type Seconds time.Duration
+
+// MarshalJSON writes seconds, with milliseconds.
+func (s Seconds) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, time.Duration(s).Round(time.Millisecond).Seconds(), 'f', -1, 64), nil
+}
+
+// UnmarshalJSON reads seconds.
+func (s *Seconds) UnmarshalJSON(data []byte) error {
+	seconds, err := strconv.ParseFloat(string(data), 64)
+	*s = Seconds(seconds * float64(time.Second))
+	return err
+}
+
+// Phase is how long a step took.
+type Phase struct {
+	Step string  `json:"step"`
+	Took Seconds `json:"seconds"`
+}
+
+// Unreadable is the outcome of an upgrade whose journal another version of
+// kollet wrote, in a format that this one does not know.
+const Unreadable journal.Outcome = "unreadable"
+
+// History lists all upgrades that left a journal, the latest first.
+func (a *Agent) History() ([]Entry, error) {
+	numbers, err := journal.List(a.node.Journals())
+	if err != nil {
+		return nil, err
+	}
+	current, err := a.node.Store().Current()
+	if err != nil {
+		return nil, err
+	}
+	entries := []Entry{}
+	for i := len(numbers) - 1; i >= 0; i-- {
+		records, err := journal.Read(a.node.Journals(), numbers[i])
+		e := entry(numbers[i], records)
+		var unknown *format.UnknownError
+		if errors.As(err, &unknown) {
+			e.Outcome, e.Why = Unreadable, err.Error()
+		} else if err != nil {
+			return nil, err
+		}
+		_, err = os.Stat(a.node.Store().Path(e.Generation))
+		e.Current, e.Kept = e.Generation == current.Number, err == nil
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func entry(number int, records []journal.Record) Entry {
+	e := Entry{Generation: number, Phases: []Phase{}}
+	var begun time.Time
+	for i, r := range records {
+		if i == 0 { // its beginning, unless a crash left nothing but recovery's end
+			e.Started, begun = r.Time, r.Time
+		}
+		switch r.Event {
+		case journal.Begin:
+			e.From, e.Reason = r.From, r.Reason
+		case journal.Intent, journal.Undo:
+			begun = r.Time
+		case journal.Done:
+			e.Phases = append(e.Phases, Phase{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
+		case journal.Undone:
+			e.Phases = append(e.Phases, Phase{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
+		case journal.Failed:
+			e.Phases = append(e.Phases, Phase{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
+			if e.Why == "" {
+				e.Why = r.Note
+			}
+		case journal.Commit:
+			e.Gaps = r.Gaps
+		case journal.End:
+			e.Outcome = r.Outcome
+		}
+		e.Took = Seconds(r.Time.Sub(e.Started))
+	}
+	return e
+}

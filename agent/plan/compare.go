@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/kollet/kollet/agent/generation"
+)
+
+// compare tells how one service differs from the generation that runs. Its
+// Action is empty if it does not.
+func compare(store generation.Store, s generation.Service, files []generation.Rendered, current generation.Generation) (Change, error) {
+	c := Change{Service: s.Name}
+	missing := s.Image.ID == ""
+	old, exists := current.Service(s.Name)
+	if missing || !exists || s.Image.ID != old.Image.ID {
+		c.Image = &ImageChange{From: old.Ref, To: s.Ref, Pull: missing}
+	}
+	if !exists {
+		c.Action = Add
+		return c, nil
+	}
+	var err error
+	if c.Files, err = compareFiles(store, s, files, old, current.Number); err != nil {
+		return c, err
+	}
+	c.Spec = specChanges(old.Spec, s.Spec)
+	if !missing && c.Image == nil {
+		c.Spec = append(c.Spec, valueChanges("program", old.Argv, s.Argv)...)
+	}
+	c.Spec = append(c.Spec, valueChanges("warm", old.Warm, s.Warm)...)
+	c.Spec = append(c.Spec, valueChanges("prepare", old.Modes, s.Modes)...)
+	if len(c.Files) == 0 && !slices.EqualFunc(old.Files, s.Files, func(a, b generation.File) bool { return a.Name == b.Name }) {
+		c.Spec = append(c.Spec, "config: order changed") // later entries override earlier ones
+	}
+	switch {
+	case missing || s.Fingerprint() != old.Fingerprint():
+		c.Action = Replace
+	case !SamePolicy(old, s):
+		c.Action = Adjust
+		c.Spec = append(c.Spec, "health, order or reference: the container stays")
+	}
+	return c, nil
+}
+
+// SamePolicy compares all that is not the container itself.
+func SamePolicy(old, new generation.Service) bool {
+	old.Origin, new.Origin = 0, 0
+	a, errA := json.Marshal(old)
+	b, errB := json.Marshal(new)
+	return errA == nil && errB == nil && string(a) == string(b)
+}
+
+func compareFiles(store generation.Store, s generation.Service, files []generation.Rendered, old generation.Service, number int) ([]FileChange, error) {
+	public := map[string]string{}
+	for _, f := range files {
+		public[f.Name] = string(f.Public)
+	}
+	var changes []FileChange
+	was := map[string]generation.File{}
+	for _, f := range old.Files {
+		was[f.Dest] = f
+	}
+	for _, f := range s.Files {
+		before, exists := was[f.Dest]
+		delete(was, f.Dest)
+		if exists && before.SHA256 == f.SHA256 && before.Owner == f.Owner && before.Perm == f.Perm {
+			continue
+		}
+		text := ""
+		if exists {
+			data, err := os.ReadFile(filepath.Join(store.Public(number, s.Name), before.Name))
+			if err != nil {
+				return nil, fmt.Errorf("compare %s of %s: %w", f.Dest, s.Name, err)
+			}
+			text = string(data)
+		}
+		change := FileChange{Path: f.Dest, Diff: udiff.Unified(f.Dest+" (now)", f.Dest+" (new)", text, public[f.Name])}
+		switch {
+		case exists && (before.Owner != f.Owner || before.Perm != f.Perm):
+			change.Note = fmt.Sprintf("owner %s, mode %s; now owner %s, mode %s", before.Owner, before.Perm, f.Owner, f.Perm)
+		case exists && change.Diff == "":
+			change.Note = "a secret in it changes"
+		case !exists && change.Diff == "":
+			change.Note = "new, and empty"
+		}
+		changes = append(changes, change)
+	}
+	for _, dest := range slices.Sorted(maps.Keys(was)) {
+		changes = append(changes, FileChange{Path: dest, Note: "reverts to the image's file"})
+	}
+	return changes, nil
+}

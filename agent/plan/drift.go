@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// Drift is one thing about a running node that is not as its generation says.
+type Drift struct {
+	Service string `json:"service"`
+	What    string `json:"what"` // container, image, spec, mounted file, copied file
+	Path    string `json:"path,omitempty"`
+	Text    string `json:"text"` // what differs, readable by itself
+}
+
+// FindDrift compares what runs with a generation: each container, its image and
+// spec, every mounted file and every copy that the container made of one.
+func FindDrift(ctx context.Context, n *node.Node, g generation.Generation) ([]Drift, error) {
+	drift := []Drift{}
+	if g.Number == 0 {
+		return drift, nil
+	}
+	all, err := n.Containers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range g.Services {
+		d := drifter{node: n, service: s}
+		at := slices.IndexFunc(all, func(c containers.Container) bool {
+			return c.Spec.Labels[node.LabelService] == s.Name && c.Spec.Labels[node.LabelGeneration] == strconv.Itoa(s.Origin)
+		})
+		if at < 0 {
+			d.missing(ctx)
+		} else {
+			d.check(all[at])
+		}
+		drift = append(drift, d.found...)
+	}
+	return drift, nil
+}
+
+// drifter collects how one service drifted.
+type drifter struct {
+	node    *node.Node
+	service generation.Service
+	found   []Drift
+}
+
+func (d *drifter) add(what, path, format string, args ...any) {
+	d.found = append(d.found, Drift{Service: d.service.Name, What: what, Path: path, Text: fmt.Sprintf(format, args...)})
+}
+
+func (d *drifter) missing(ctx context.Context) {
+	if other, err := d.node.Engine.Inspect(ctx, d.service.Name); err == nil {
+		d.add("container", "", "container %s (%.12s) was not made by kollet: somebody replaced it by hand", d.service.Name, other.ID)
+		return
+	}
+	d.add("container", "", "container %s is gone: somebody removed it", d.service.Name)
+}
+
+func (d *drifter) check(c containers.Container) {
+	s := d.service
+	if c.State != containers.StateRunning {
+		d.add("container", "", "container %s does not run: it is %s, with exit status %d", s.Name, c.State, c.ExitCode)
+	}
+	if c.ImageID != s.Image.ID {
+		d.add("image", "", "container %s runs image %.19s, not %.19s", s.Name, c.ImageID, s.Image.ID)
+	}
+	want := d.node.ContainerSpec(s, s.Origin)
+	want.Name, want.Restart = s.Name, s.Spec.Restart
+	want.Image = c.Spec.Image // one of the names of the image that was compared above
+	for _, change := range specChanges(want, c.Spec) {
+		d.add("spec", "", "container %s: %s", s.Name, change)
+	}
+	d.mounted()
+	if c.State == containers.StateRunning {
+		for _, f := range s.Files {
+			d.copied(c.PID, f)
+		}
+	}
+}
+
+// mounted checks the service's files in its generation: those that its
+// container mounts, if somebody started it once more, and would apply.
+func (d *drifter) mounted() {
+	s := d.service
+	dir := d.node.Store().Config(s.Origin, s.Name)
+	description, err := node.KollaConfig(s)
+	if err != nil {
+		d.add("mounted file", dir, "%v", err)
+		return
+	}
+	want := map[string]string{node.ConfigName: generation.Sum(description)}
+	for _, f := range s.Files {
+		want[f.Name] = f.SHA256
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		d.add("mounted file", dir, "the directory of mounted files cannot be read: %v", err)
+		return
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		sum, expected := want[e.Name()]
+		delete(want, e.Name())
+		if !expected {
+			d.add("mounted file", path, "%s was added by hand", path)
+			continue
+		}
+		data, err := os.ReadFile(path)
+		switch {
+		case err != nil:
+			d.add("mounted file", path, "%v", err)
+		case generation.Sum(data) != sum:
+			d.add("mounted file", path, "%s was edited by hand", path)
+		}
+	}
+	for name := range want {
+		path := filepath.Join(dir, name)
+		d.add("mounted file", path, "%s was removed by hand", path)
+	}
+}
+
+// copied checks a file inside the container, as the container sees it.
+func (d *drifter) copied(pid int, f generation.File) {
+	path, err := d.node.Host.PathInside(pid, f.Dest)
+	if err != nil {
+		d.add("copied file", f.Dest, "%s in %s: %v", f.Dest, d.service.Name, err)
+		return
+	}
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.add("copied file", f.Dest, "%s in %s was removed by hand", f.Dest, d.service.Name)
+	case err != nil:
+		d.add("copied file", f.Dest, "%s in %s cannot be read: %v", f.Dest, d.service.Name, node.WithoutPath(err))
+	case generation.Sum(data) != f.SHA256:
+		d.add("copied file", f.Dest, "%s in %s was edited by hand", f.Dest, d.service.Name)
+	default:
+		d.copiedMode(path, f)
+	}
+}
+
+// copiedMode compares the permission bits alone: the owner is a name that means
+// something in the container only.
+func (d *drifter) copiedMode(path string, f generation.File) {
+	info, err := os.Stat(path)
+	want, perr := strconv.ParseUint(f.Perm, 8, 32)
+	if err == nil && perr == nil && uint64(info.Mode().Perm()) != want&0o777 {
+		d.add("copied file", f.Dest, "%s in %s has mode %04o, not %s", f.Dest, d.service.Name, info.Mode().Perm(), f.Perm)
+	}
+}

@@ -1,0 +1,112 @@
+// Package plan compares a target with the current generation and with what
+// really runs, and says what an upgrade would change. It changes nothing.
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/target"
+)
+
+// Plan is what an upgrade would change.
+type Plan struct {
+	From    int      `json:"from"`
+	Reason  string   `json:"reason"`
+	Changes []Change `json:"changes"` // in start order, removed services last; services that stay as they are have none
+	Drift   []Drift  `json:"drift"`   // what differs from generation From by somebody's hand
+}
+
+// Empty reports whether an upgrade would do nothing.
+func (p Plan) Empty() bool { return len(p.Changes) == 0 && len(p.Drift) == 0 }
+
+// Action is what happens to a service.
+type Action string
+
+const (
+	Add     Action = "add"
+	Replace Action = "replace"
+	Drop    Action = "remove"
+	Adjust  Action = "adjust" // only how kollet treats it changes (probes, order): its container stays
+)
+
+// Change is what happens to one service, and why.
+type Change struct {
+	Service string       `json:"service"`
+	Action  Action       `json:"action"`
+	Image   *ImageChange `json:"image,omitempty"`
+	Spec    []string     `json:"spec,omitempty"` // container settings, as "privileged: false, now true"
+	Files   []FileChange `json:"files,omitempty"`
+	Repair  []string     `json:"repair,omitempty"` // drift that replacing the container mends
+}
+
+// ImageChange tells which image replaces which.
+type ImageChange struct {
+	From string `json:"from,omitempty"`
+	To   string `json:"to"`
+	Pull bool   `json:"pull,omitempty"` // it is not on this machine yet
+}
+
+// FileChange tells how a file in a container changes, without secrets.
+type FileChange struct {
+	Path string `json:"path"`
+	Diff string `json:"diff,omitempty"` // unified; empty when only secrets or the owner or mode differ, or a new file is empty
+	Note string `json:"note,omitempty"`
+}
+
+// Make compares a target with the current generation and with what really runs.
+// It also returns which images it found, so that nobody has to look for them
+// again.
+func Make(ctx context.Context, n *node.Node, t *target.Target, current generation.Generation) (Plan, target.Images, error) {
+	p := Plan{From: current.Number, Reason: t.Reason, Changes: []Change{}}
+	if err := SameEngine(t, current); err != nil {
+		return p, target.Images{}, err
+	}
+	var images target.Images
+	var queries errgroup.Group
+	queries.Go(func() (err error) {
+		images, err = t.FindImages(ctx, n, current)
+		return err
+	})
+	queries.Go(func() (err error) {
+		p.Drift, err = FindDrift(ctx, n, current)
+		return err
+	})
+	if err := queries.Wait(); err != nil {
+		return p, images, err
+	}
+	for _, s := range t.With(images) {
+		change, err := compare(n.Store(), s, t.Files[s.Name], current)
+		if err != nil {
+			return p, images, err
+		}
+		for _, d := range p.Drift {
+			if d.Service == s.Name {
+				change.Repair = append(change.Repair, d.Text)
+				change.Action = Replace
+			}
+		}
+		if change.Action != "" {
+			p.Changes = append(p.Changes, change)
+		}
+	}
+	for _, old := range current.Services {
+		if !slices.ContainsFunc(t.Services, func(s generation.Service) bool { return s.Name == old.Name }) {
+			p.Changes = append(p.Changes, Change{Service: old.Name, Action: Drop})
+		}
+	}
+	return p, images, nil
+}
+
+// SameEngine refuses another engine than the one that has the node's containers.
+func SameEngine(t *target.Target, current generation.Generation) error {
+	if current.Number == 0 || current.Engine == t.Engine {
+		return nil
+	}
+	return node.BadInput{Err: fmt.Errorf("engine: this node runs on %s, the node file says %s; set engine: %s: moving a node to another engine is not supported", current.Engine, t.Engine, current.Engine)}
+}

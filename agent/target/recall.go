@@ -1,0 +1,63 @@
+package target
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
+)
+
+// Recall makes the target that an earlier generation was.
+func Recall(n *node.Node, number int) (*Target, error) {
+	if number == 0 {
+		var err error
+		if number, err = previous(n); err != nil {
+			return nil, node.BadInput{Err: err}
+		}
+	}
+	g, err := n.Store().Load(number)
+	if err != nil {
+		return nil, node.BadInput{Err: err}
+	}
+	t := &Target{Reason: fmt.Sprintf("rollback to %d", number), Engine: g.Engine, Pull: "missing", Files: map[string][]generation.Rendered{}}
+	t.Recalled, t.Redactor = true, RedactorOf(n)
+	for _, s := range g.Services {
+		for _, f := range s.Files {
+			r := generation.Rendered{Name: f.Name}
+			if r.Content, err = os.ReadFile(filepath.Join(n.Store().Config(number, s.Name), f.Name)); err != nil {
+				return nil, fmt.Errorf("read generation %d: %w", number, err)
+			}
+			if generation.Sum(r.Content) != f.SHA256 {
+				return nil, node.BadInput{Err: fmt.Errorf("cannot roll back to generation %d: %s of %s was changed manually", number, f.Name, s.Name)}
+			}
+			if r.Public, err = os.ReadFile(filepath.Join(n.Store().Public(number, s.Name), f.Name)); err != nil {
+				return nil, fmt.Errorf("read generation %d: %w", number, err)
+			}
+			t.Files[s.Name] = append(t.Files[s.Name], r)
+		}
+		t.Services = append(t.Services, s)
+	}
+	return t, nil
+}
+
+// previous is the generation that the current one replaced.
+func previous(n *node.Node) (int, error) {
+	current, err := n.Store().Current()
+	if err != nil {
+		return 0, err
+	}
+	if current.Number == 0 {
+		return 0, node.ErrNoGeneration
+	}
+	records, err := journal.Read(n.Journals(), current.Number)
+	if err != nil {
+		return 0, err
+	}
+	if len(records) == 0 || records[0].From == 0 {
+		return 0, fmt.Errorf("generation %d is the node's first; there is no earlier one to roll back to", current.Number)
+	}
+	return records[0].From, nil
+}

@@ -1,0 +1,164 @@
+package target
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/docker/go-units"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/configs/report"
+	"github.com/kollet/kollet/containers"
+)
+
+// builder makes one service of a target.
+type builder struct {
+	node     *node.Node
+	file     *nodefile.Node
+	renderer *configs.Renderer
+	problems *report.Problems
+	name     string
+	from     nodefile.Service
+}
+
+func (b *builder) build() (generation.Service, []generation.Rendered) {
+	f, before := b.from, b.problems.Len()
+	s := generation.Service{
+		Name: b.name, Ref: f.Image, Warm: b.expandAll("warm", f.Warm), Modes: f.Prepare,
+		StopGrace: f.StopGrace, After: f.After, Together: f.Together,
+		Health: b.probes(), Guests: f.Guests,
+		Spec: containers.Spec{
+			Entrypoint: b.expandAll("entrypoint", f.Entrypoint), Command: b.expandAll("command", f.Command), WorkingDir: f.WorkDir, User: f.User,
+			Env: b.environment(), Privileged: f.Privileged, PID: mode(f.PID), Network: mode(f.Network), IPC: mode(f.IPC),
+			CgroupNS: mode(f.CgroupNS), ReadOnly: f.ReadOnly, CapAdd: f.CapAdd, CapDrop: f.CapDrop, Devices: f.Devices,
+			Mounts: b.mounts(), StopSignal: f.StopSignal, Restart: containers.Restart(f.Restart), LogFiles: f.LogFiles,
+		},
+	}
+	if f.LogSize != "" {
+		s.Spec.LogSize, _ = units.RAMInBytes(f.LogSize) // the node file's check has been over it
+	}
+	for _, u := range f.Ulimits {
+		s.Spec.Ulimits = append(s.Spec.Ulimits, containers.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
+	}
+	s.Spec = s.Spec.Canonical()
+	b.refuseSecrets(s)
+	if b.problems.Len() == before {
+		b.check(s)
+	}
+	files := b.render(&s)
+	return s, files
+}
+
+// check finds what no engine could honour before anything is pulled.
+func (b *builder) check(s generation.Service) {
+	s.Image.ID = "sha256:" + generation.Sum(nil) // not known yet
+	if err := b.node.ContainerSpec(s, 1).Check(); err != nil {
+		key := "services." + b.name
+		b.problems.Addf(b.file.Place(key), key, "%v", err)
+	}
+}
+
+// mode translates the node file's word for a container's own namespace.
+func mode(word string) string {
+	if word == "private" {
+		return ""
+	}
+	return word
+}
+
+func (b *builder) expand(key, text string) string {
+	return b.expandAt("services."+b.name+"."+key, text)
+}
+
+func (b *builder) expandAt(full, text string) string {
+	out, err := b.renderer.Expand(b.name, full, text)
+	if err != nil {
+		at := b.file.Place(full)
+		b.problems.Add(report.Wrap(at, err))
+	}
+	return out
+}
+
+func (b *builder) expandAll(key string, list []string) []string {
+	var out []string
+	for i, text := range list {
+		out = append(out, b.expand(fmt.Sprintf("%s[%d]", key, i), text))
+	}
+	return out
+}
+
+func (b *builder) environment() map[string]string {
+	env := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(b.from.Environment)) {
+		env[key] = b.expand("environment."+key, b.from.Environment[key])
+	}
+	return env
+}
+
+func (b *builder) probes() []nodefile.Probe {
+	probes := slices.Clone(b.from.Health)
+	for i := range probes {
+		p := &probes[i]
+		key := fmt.Sprintf("health[%d].", i)
+		p.Exec = b.expandAll(key+"exec", p.Exec)
+		p.TCP = b.expand(key+"tcp", p.TCP)
+		p.Unix = b.expand(key+"unix", p.Unix)
+		p.HTTP = b.expand(key+"http", p.HTTP)
+	}
+	return probes
+}
+
+func (b *builder) mounts() []containers.Mount {
+	var mounts []containers.Mount
+	for _, m := range b.from.Mounts {
+		before := b.problems.Len()
+		source := b.expandAt(m.Key+".source", m.Source)
+		kind := containers.Volume
+		switch {
+		case m.Source == "":
+			kind = containers.Tmpfs
+		case source == "" && b.problems.Len() == before: // not what was meant: data in a tmpfs is gone with its container
+			b.problems.Addf(m.Place, m.Key+".source", "%s is empty here; set what it names, or drop the mount", m.Source)
+		case path.IsAbs(source):
+			kind = containers.Bind
+			if _, err := os.Stat(source); err != nil {
+				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %v; make it, or drop the mount", source, node.WithoutPath(err))
+			}
+		}
+		mounts = append(mounts, containers.Mount{Type: kind, Source: source, Target: m.Target, ReadOnly: m.ReadOnly, Propagation: m.Propagation})
+	}
+	return mounts
+}
+
+// render renders the service's files.
+func (b *builder) render(s *generation.Service) []generation.Rendered {
+	var files []generation.Rendered
+	for i, f := range b.from.Config {
+		name := fmt.Sprintf("%02d-%s", i, filepath.Base(f.Dest))
+		source := f.Source
+		if source != "" {
+			source = b.node.Path(source)
+		}
+		out, err := b.renderer.Render(b.name, configs.File{
+			Where: f.Key, Name: name, Template: f.Template, Source: source, Content: f.Content,
+			Format: f.Format, Overrides: f.Overrides, Optional: f.Optional,
+		})
+		if err != nil {
+			b.problems.Add(report.Wrap(f.Place, err))
+			continue
+		}
+		if out.Omitted {
+			continue
+		}
+		files = append(files, generation.Rendered{Name: name, Content: out.Content, Public: out.Public})
+		s.Files = append(s.Files, generation.File{Name: name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm, SHA256: generation.Sum(out.Content)})
+	}
+	return files
+}

@@ -1,0 +1,119 @@
+// Package target works out what a node should become: what its node file says now,
+// or what an earlier generation was.
+package target
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/configs/redact"
+	"github.com/kollet/kollet/configs/report"
+)
+
+// Options change the target of one run.
+type Options struct {
+	Images map[string]string // service: image reference
+	Tag    string            // instead of images.tag
+	Pull   string            // instead of images.pull
+
+	Archives []string      // before images.archives
+	Wait     time.Duration // for archives that are not there yet
+}
+
+// Target is what a node should become. It does not change once it is made: what
+// only their images can say of its services is in Images.
+type Target struct {
+	Reason   string // bootstrap, upgrade, rollback to 3
+	Engine   string
+	Pull     string                           // images.pull
+	Archives []string                         // files that may hold images, as patterns
+	Wait     time.Duration                    // how long to wait for them
+	Recalled bool                             // an earlier generation: its images are known by content
+	Services []generation.Service             // in start order
+	Files    map[string][]generation.Rendered // by service; with secrets
+	Redactor *redact.Redactor
+}
+
+// Read makes the target that the node file describes. All problems of the node
+// file, and of everything that it names, are in the error.
+func Read(n *node.Node, opts Options, reason string) (*Target, error) {
+	file, err := readFile(n, opts)
+	if err != nil {
+		return nil, node.BadInput{Err: err}
+	}
+	var problems report.Problems
+	t := &Target{Reason: reason, Engine: file.Engine, Pull: file.Images.Pull, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
+	t.Archives = slices.Concat(opts.Archives, file.Images.Archives)
+	renderer, err := configs.New(configs.Inputs{
+		Host:      n.Name,
+		Vars:      file.Vars,
+		OwnVars:   file.OwnVars,
+		Secrets:   readSecrets(n, file, &problems),
+		Instance:  instance(n),
+		Templates: n.Path(node.TemplatesDir),
+		Overrides: n.Path(node.OverridesDir),
+	})
+	if err != nil {
+		return nil, node.BadInput{Err: err}
+	}
+	t.Redactor = renderer.Redactor()
+	for _, name := range file.Order() {
+		b := builder{node: n, file: file, renderer: renderer, problems: &problems, name: name, from: file.Services[name]}
+		service, files := b.build()
+		t.Services = append(t.Services, service)
+		t.Files[name] = files
+	}
+	if problems.Len() == 0 {
+		problems.Add(renderer.Unused()...)
+	}
+	if err := problems.Err(); err != nil {
+		return nil, node.BadInput{Err: t.Redactor.Error(err)}
+	}
+	return t, nil
+}
+
+func readFile(n *node.Node, opts Options) (*nodefile.Node, error) {
+	return n.ReadFile(nodefile.Change{Tag: opts.Tag, Images: opts.Images, Pull: opts.Pull})
+}
+
+// readSecrets reads every secret's value; what cannot be read is a problem.
+func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) map[string]string {
+	values := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(file.Secrets)) {
+		key := "secrets." + name
+		if env := file.Secrets[name].Env; env != "" {
+			value, ok := os.LookupEnv(env)
+			if !ok {
+				problems.Addf(file.Place(key), key, "the environment variable %s is not set", env)
+			}
+			values[name] = value
+			continue
+		}
+		data, err := os.ReadFile(n.Path(file.Secrets[name].File))
+		if err != nil {
+			problems.Addf(file.Place(key+".file"), key+".file", "cannot be read: %w; write the secret there, readable for root alone", err)
+			values[name] = "?" // so that templates do not report it a second time
+			continue
+		}
+		values[name] = strings.TrimSuffix(string(data), "\n")
+	}
+	return values
+}
+
+// instance is what cloud-init knows of this machine; empty where it did not run.
+func instance(n *node.Node) map[string]any {
+	data, err := os.ReadFile(n.Path(node.InstanceData))
+	var values map[string]any
+	if err != nil || json.Unmarshal(data, &values) != nil {
+		return map[string]any{}
+	}
+	return values
+}

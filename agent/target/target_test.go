@@ -1,0 +1,196 @@
+package target
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/configs/redact"
+	"github.com/kollet/kollet/containers"
+)
+
+func TestApplyImage(t *testing.T) {
+	kolla := containers.Image{ID: "i", Digest: "d", Entrypoint: []string{"dumb-init", "--single-child", "--"}, Command: []string{"kolla_start"}, User: "nova"}
+	plain := containers.Image{ID: "i", Entrypoint: []string{"/entry"}, Command: []string{"serve"}, StopSignal: "SIGQUIT"}
+	bare := containers.Image{ID: "i"}
+	for name, c := range map[string]struct {
+		image               containers.Image
+		entrypoint, command []string
+		argv, told          string
+	}{
+		"kolla":                  {kolla, nil, []string{"nova-compute", "-v"}, "dumb-init --single-child -- kolla_start", "nova-compute -v"},
+		"kolla, without":         {kolla, nil, nil, "dumb-init --single-child -- kolla_start", ""},
+		"kolla, own entrypoint":  {kolla, []string{"nova-compute"}, []string{"-v"}, "nova-compute -v", ""},
+		"kolla, no entrypoint":   {containers.Image{Command: []string{"kolla_start"}}, nil, []string{"a"}, "kolla_start", "a"},
+		"as the image has it":    {plain, nil, nil, "/entry serve", ""},
+		"command":                {plain, nil, []string{"check"}, "/entry check", ""},
+		"entrypoint drops both":  {plain, []string{"/other"}, nil, "/other", ""},
+		"both":                   {plain, []string{"/other"}, []string{"x"}, "/other x", ""},
+		"image without":          {bare, nil, []string{"x"}, "x", ""},
+		"nothing":                {bare, nil, nil, "", ""},
+		"kolla_start among more": {containers.Image{Command: []string{"bash", "kolla_start"}}, nil, []string{"x"}, "x", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := generation.Service{Argv: []string{"old"}, Command: []string{"old"}, Spec: containers.Spec{Entrypoint: c.entrypoint, Command: c.command}}
+			applyImage(&s, c.image)
+			if strings.Join(s.Argv, " ") != c.argv || strings.Join(s.Command, " ") != c.told || s.Image.ID != c.image.ID || s.Image.Digest != c.image.Digest {
+				t.Errorf("got %q, told %q, %+v", s.Argv, s.Command, s.Image)
+			}
+			again := s
+			applyImage(&again, c.image)
+			if !slices.Equal(again.Argv, s.Argv) || !slices.Equal(again.Command, s.Command) || again.Fingerprint() != s.Fingerprint() {
+				t.Errorf("bound again: %q, %q", again.Argv, again.Command)
+			}
+		})
+	}
+	for name, c := range map[string]struct{ spec, image, user, signal string }{
+		"image's":   {"", "SIGQUIT", "nova", "SIGQUIT"},
+		"own":       {"SIGINT", "SIGQUIT", "root", "SIGINT"},
+		"neither's": {"", "", "", "SIGTERM"},
+	} {
+		s := generation.Service{Spec: containers.Spec{StopSignal: c.spec}}
+		if c.spec != "" {
+			s.Spec.User = c.user
+		}
+		applyImage(&s, containers.Image{StopSignal: c.image, User: map[bool]string{true: "other", false: c.user}[c.spec != ""]})
+		if s.User != c.user || s.StopSignal != c.signal {
+			t.Errorf("%s: user %q, signal %s", name, s.User, s.StopSignal)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	s := generation.Service{Name: "nova", Argv: []string{"dumb-init", "kolla_start"}, Command: []string{"nova-compute"}, Spec: containers.Spec{}}
+	data, err := node.KollaConfig(s)
+	var got struct{ Command string }
+	if err != nil || json.Unmarshal(data, &got) != nil || got.Command != "nova-compute" {
+		t.Errorf("got %s, %v", data, err)
+	}
+	s.Command = nil // kolla_start would execute itself for ever
+	if _, err := node.KollaConfig(s); err == nil || !strings.HasSuffix(err.Error(), "set services.nova.command") {
+		t.Errorf("got %v", err)
+	}
+	s.Argv = []string{"nova-compute", "-v"}
+	if data, err := node.KollaConfig(s); err != nil || json.Unmarshal(data, &got) != nil || got.Command != "nova-compute -v" {
+		t.Errorf("got %s, %v", data, err)
+	}
+}
+
+// Exit statuses hang on an error's kind.
+func TestRedactKeepsTheKind(t *testing.T) {
+	target := &Target{Redactor: redact.New(map[string]string{"rabbit": "hunter2"})}
+	cause := errors.New("the log says hunter2")
+	var needs node.NeedsOperator
+	var bad node.BadInput
+	err := target.Redact(node.NeedsOperator{Err: fmt.Errorf("not healthy: %w", cause)})
+	if !errors.As(err, &needs) || errors.As(err, &bad) || err.Error() != "not healthy: the log says <secret rabbit>" {
+		t.Errorf("got %T: %v", err, err)
+	}
+	if wrapped := fmt.Errorf("recover: %w", errors.Join(err, nil)); strings.Contains(wrapped.Error(), "hunter2") {
+		t.Error(wrapped)
+	}
+	plain := errors.New("nothing in it")
+	if target.Redact(plain) != plain || target.Redact(nil) != nil {
+		t.Error("what has no secret was changed")
+	}
+	target = nil
+	if target.Redact(plain) != plain {
+		t.Error("without a target")
+	}
+}
+
+// readText reads a node file below a root of its own.
+func readText(t *testing.T, text string) (*Target, error) {
+	t.Helper()
+	n := &node.Node{Root: t.TempDir(), Name: "host"}
+	for path, content := range map[string]string{node.DefaultNodeFile: text, "/etc/kollet/password": "hunter2\n", "/etc/kollet/tiny": "abc\n"} {
+		if err := os.MkdirAll(filepath.Dir(n.Path(path)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(n.Path(path), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Read(n, Options{}, "upgrade")
+}
+
+// base is a node file; FIELDS stand in its one service.
+const base = `profile: none
+vars: {nothing: "", dir: /tmp}
+secrets: {rabbit: {file: /etc/kollet/password}, tiny: {file: /etc/kollet/tiny}}
+services:
+  one:
+    image: a:1
+    FIELDS
+  two: {image: "a:1", environment: {A: "{{ .vars.nothing }}{{ .vars.dir }}"}} # no variable is unused
+`
+
+func TestRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields string
+		want   string // beginning of the problem; empty: none
+	}{
+		"plain":               {`config: [{content: "p={{ secret \"rabbit\" }}", dest: /etc/a, owner: root, perm: "0600"}]`, ""},
+		"short secret":        {`environment: {A: xabcx}`, ""},
+		"secret in a command": {`command: [a, --password=hunter2]`, ":5:3: services.one: the value of secret rabbit is in its command; "},
+		"in the environment":  {`environment: {URL: "amqp://u:hunter2@h"}`, ":5:3: services.one: the value of secret rabbit is in its env; "},
+		"in a probe":          {`health: [{exec: [check, hunter2]}]`, ":5:3: services.one: the value of secret rabbit is in its health; "},
+		"in the warm-up":      {`warm: [hunter2]`, ":5:3: services.one: the value of secret rabbit is in its warm; "},
+		"a mount's source":    {`mounts: ["{{ .vars.dir }}:/a", data:/b, /c]`, ""},
+		"source of nothing":   {`mounts: [x:/x, {source: "{{ .vars.nothing }}", target: /var/lib/nova}]`, ":7:20: services.one.mounts[1].source: {{ .vars.nothing }} is empty here; "},
+		"source is not there": {`mounts: [/no/such:/a]`, ":7:14: services.one.mounts[0].source: /no/such cannot be mounted: no such file or directory; "},
+		"unknown in a source": {`mounts: ["{{ .vars.non }}:/a"]`, ":7:14: services.one.mounts[0].source: "},
+		"a path as volume":    {`mounts: [a/b:/x]`, `:5:3: services.one: volume at /x: "a/b" is not a volume's name`},
+		"kollet's own place":  {`mounts: [x:/.kollet/gate]`, ":5:3: services.one: two mounts have the target /.kollet/gate"},
+		"limit of nothing":    {`ulimits: [{name: nofiles}]`, `:5:3: services.one: ulimit "nofiles": expected one of`},
+		"device":              {`devices: [kvm]`, `:5:3: services.one: device "kvm" is not an absolute path`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target, err := readText(t, strings.Replace(base, "FIELDS", c.fields, 1))
+			if c.want == "" {
+				if err != nil || len(target.Services) != 2 {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			var bad node.BadInput
+			if !errors.As(err, &bad) {
+				t.Fatalf("got %v", err)
+			}
+			_, problem, _ := strings.Cut(err.Error(), "node.yaml")
+			if !strings.HasPrefix(problem, c.want) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// Secrets are kept out of messages also when the node file is incomplete without
+// the command line.
+func TestRedactorOfTheNodeFile(t *testing.T) {
+	n := &node.Node{Root: t.TempDir()}
+	if err := os.MkdirAll(n.Path("/etc/kollet"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KOLLET_TEST_SECRET", "from-env")
+	text := "profile: none\nsecrets: {a: {file: /etc/kollet/a}, b: {env: KOLLET_TEST_SECRET}, c: {file: /none}}\nservices: {one: {image: needs-a-tag}}\n"
+	if err := errors.Join(os.WriteFile(n.Path(node.DefaultNodeFile), []byte(text), 0o600), os.WriteFile(n.Path("/etc/kollet/a"), []byte("from-file\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := RedactorOf(n).Text("from-file, from-env?"), "<secret a>, <secret b>?"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if err := os.WriteFile(n.Path(node.DefaultNodeFile), []byte("["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := RedactorOf(n).Text("from-file"); got != "from-file" {
+		t.Errorf("without a node file: %q", got)
+	}
+}

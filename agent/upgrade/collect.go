@@ -1,0 +1,151 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/containers"
+)
+
+// retire stops and removes a container that nothing needs, or puts it aside for
+// the guests that run from it.
+func retire(ctx context.Context, n *node.Node, c containers.Container, pins node.Pins) error {
+	if err := n.Engine.Stop(ctx, c.ID, 0); err != nil {
+		return err
+	}
+	if pins.Container(c) {
+		number, _ := strconv.Atoi(c.Spec.Labels[node.LabelGeneration])
+		return n.Engine.Update(ctx, c.ID, node.StagedName(c.Spec.Labels[node.LabelService], number), containers.RestartNo)
+	}
+	return n.Engine.Remove(ctx, c.ID)
+}
+
+// Garbage is what gc removed, and what it kept for guests.
+type Garbage struct {
+	Generations []int    `json:"generations"`
+	Containers  []string `json:"containers"`
+	Images      []string `json:"images"`
+	Pinned      []string `json:"pinned"` // containers kept because guests run from them
+}
+
+// Collect drops what nothing needs: generations beyond those kept for a rollback,
+// replaced containers, and images that only they used. The caller has locked the
+// node.
+func Collect(ctx context.Context, n *node.Node, current generation.Generation) (Garbage, error) {
+	gone := Garbage{Generations: []int{}, Containers: []string{}, Images: []string{}, Pinned: []string{}}
+	pins, err := n.Pins()
+	if err != nil {
+		return gone, err
+	}
+	all, err := n.Containers(ctx)
+	if err != nil {
+		return gone, err
+	}
+	for _, c := range all {
+		switch {
+		case belongs(current, c):
+		case pins.Container(c):
+			gone.Pinned = append(gone.Pinned, c.Spec.Name)
+		default:
+			if err := retire(ctx, n, c, pins); err != nil {
+				return gone, fmt.Errorf("remove container %s: %w", c.Spec.Name, err)
+			}
+			gone.Containers = append(gone.Containers, c.Spec.Name)
+		}
+	}
+	return gone, collectGenerations(ctx, n, current, pins, &gone)
+}
+
+// collectGenerations drops the generations that fell out of keep, and with them
+// the images that no other generation names. One whose record cannot be read is
+// kept, and so is every image, with a record that names it: it may need any.
+func collectGenerations(ctx context.Context, n *node.Node, current generation.Generation, pins node.Pins, gone *Garbage) error {
+	kept, err := n.Store().List()
+	if err != nil {
+		return err
+	}
+	kept = slices.DeleteFunc(kept, func(n int) bool { return n > current.Number })
+	earlier := max(0, len(kept)-1-keepGenerations(n))
+	ahead, err := n.Store().Ahead()
+	if err != nil {
+		return err
+	}
+	candidates, stays := setOf(ahead.Left), setOf(ahead.Images)
+	var dropped []generation.Generation
+	damaged := false
+	for i, number := range kept {
+		g, err := n.Store().Load(number)
+		if err != nil {
+			damaged = true
+			n.Note("", "generation %d stays, and with it all images: %v; put its manifest.json back, or remove %s if no guest runs from it",
+				number, err, n.Store().Path(number))
+			continue
+		}
+		needed := i >= earlier || pins.Generation(number) ||
+			slices.ContainsFunc(current.Services, func(s generation.Service) bool { return s.Origin == number })
+		if !needed {
+			dropped = append(dropped, g)
+		}
+		for _, s := range g.Services {
+			if needed {
+				stays[s.Image.ID] = true
+			} else {
+				candidates[s.Image.ID] = true
+			}
+		}
+	}
+	if damaged {
+		dropped = slices.DeleteFunc(dropped, func(g generation.Generation) bool {
+			return slices.ContainsFunc(g.Services, func(s generation.Service) bool { return !stays[s.Image.ID] })
+		})
+	} else {
+		collectImages(ctx, n, candidates, stays, gone)
+		if err := n.Store().SetAhead(generation.Ahead{Images: ahead.Images}); err != nil {
+			return err
+		}
+	}
+	for _, g := range dropped { // after its images: their names stand in it
+		if err := n.Store().Remove(g.Number); err != nil {
+			return err
+		}
+		gone.Generations = append(gone.Generations, g.Number)
+	}
+	return nil
+}
+
+func setOf(ids []string) map[string]bool {
+	set := map[string]bool{}
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}
+
+func collectImages(ctx context.Context, n *node.Node, candidates, stays map[string]bool, gone *Garbage) {
+	for _, id := range slices.Sorted(maps.Keys(candidates)) {
+		if stays[id] {
+			continue
+		}
+		if err := n.Engine.RemoveImage(ctx, id); err != nil {
+			n.Note("", "image %.19s stays: %v", id, err) // something else uses it
+			continue
+		}
+		gone.Images = append(gone.Images, id)
+	}
+}
+
+// keepGenerations is how many earlier generations stay, as the node file says; what cannot
+// be read now drops nothing.
+func keepGenerations(n *node.Node) int {
+	keep, err := nodefile.Keep(n.NodeFilePath())
+	if err != nil {
+		return 1 << 20
+	}
+	return keep
+}

@@ -1,0 +1,147 @@
+package upgrade
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
+)
+
+// services are written as NAME, NAME+MATE,… for together, NAME>DEP,… for after,
+// with ! behind it if its container stays.
+func services(text string) (list []generation.Service) {
+	for _, word := range strings.Fields(text) {
+		word, stays := strings.CutSuffix(word, "!")
+		word, deps, _ := strings.Cut(word, ">")
+		name, mates, _ := strings.Cut(word, "+")
+		s := generation.Service{Name: name, Origin: 2}
+		if deps != "" {
+			s.After = strings.Split(deps, ",")
+		}
+		if mates != "" {
+			s.Together = strings.Split(mates, ",")
+		}
+		if stays {
+			s.Origin = 1
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func TestGroups(t *testing.T) {
+	for name, c := range map[string]struct{ from, to, want string }{
+		"each alone":                  {"a b", "a b", "a | b"},
+		"start order":                 {"b a", "b a", "b | a"},
+		"one stays":                   {"a b c", "a b! c", "a | c"},
+		"all stay":                    {"a b", "a! b!", ""},
+		"together":                    {"a b c", "a b c+a", "a, c | b"},
+		"said by the other":           {"a b c", "a+c b c", "a, c | b"},
+		"said by both":                {"a b", "a+b b+a", "a, b"},
+		"with one that stays":         {"a b", "a! b+a", "b"},
+		"through one":                 {"a b c", "a+b b+c c", "a, b, c"},
+		"through one, later":          {"a b c d", "a+c b c+d d", "a, c, d | b"},
+		"not through one that stays":  {"a b c", "a+b b+c! c", "a | c"},
+		"with nobody":                 {"a", "a+x", "a"},
+		"new":                         {"", "a b", "a | b"},
+		"removed, dependents first":   {"a b c d", "a! c", "c | d | b"},
+		"all removed":                 {"a b", "", "b | a"},
+		"itself":                      {"a", "a+a", "a"},
+		"a mate comes after another":  {"a b c", "a+c b c>b", "b | a, c"},
+		"a mate after one that stays": {"a b c", "a+c b! c>b", "a, c"},
+		"after the group, too":        {"a b c d", "a+d b c>a d>b", "b | a, d | c"},
+		"after each other":            {"a b c d", "a+d b+c c>a d>b", "a, d | b, c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tx := transaction{from: generation.Generation{Number: 1, Services: services(c.from)}, to: generation.Generation{Number: 2, Services: services(c.to)}}
+			var got []string
+			for _, g := range tx.groups() {
+				got = append(got, strings.Join(g.names(), ", "))
+				for _, m := range g {
+					_, was := tx.from.Service(m.name)
+					_, is := tx.to.Service(m.name)
+					if (m.old.Name == m.name) != was || (m.new.Name == m.name) != is {
+						t.Errorf("%s: old %q, new %q", m.name, m.old.Name, m.new.Name)
+					}
+				}
+			}
+			if got := strings.Join(got, " | "); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestStopsGuestHost(t *testing.T) {
+	libvirt := generation.Service{Name: "libvirt", Guests: &nodefile.Guests{}}
+	for name, c := range map[string]struct {
+		g    group
+		want bool
+	}{
+		"replaced": {group{{name: "x"}, {name: "libvirt", old: libvirt, new: libvirt}}, true},
+		"removed":  {group{{name: "libvirt", old: libvirt}}, true},
+		"new":      {group{{name: "libvirt", new: libvirt}}, false},
+		"none":     {group{{name: "x"}}, false},
+	} {
+		if got := c.g.stopsGuestHost(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	no, yes := false, true
+	for name, c := range map[string]struct {
+		old, new *nodefile.Guests
+		want     bool
+	}{
+		"default":         {nil, &nodefile.Guests{}, true},
+		"the newest word": {&nodefile.Guests{}, &nodefile.Guests{Protect: &no}, false},
+		"and back":        {&nodefile.Guests{Protect: &no}, &nodefile.Guests{Protect: &yes}, true},
+		"removed":         {&nodefile.Guests{}, nil, true},
+		"removed, not":    {&nodefile.Guests{Protect: &no}, nil, false},
+		"starts none":     {nil, nil, false},
+	} {
+		m := member{old: generation.Service{Guests: c.old}, new: generation.Service{Guests: c.new}}
+		if got := m.protects(); got != c.want {
+			t.Errorf("protects, %s: %v", name, got)
+		}
+	}
+}
+
+func TestSignalNumber(t *testing.T) {
+	for name, want := range map[string]unix.Signal{
+		"SIGTERM": unix.SIGTERM, "TERM": unix.SIGTERM, "term": unix.SIGTERM, "SIGKILL": unix.SIGKILL, "QUIT": unix.SIGQUIT, "15": unix.SIGTERM, "9": unix.SIGKILL,
+		"SIGRTMIN+3": 37, "RTMIN": 34, "SIGRTMAX-1": 63, "RTMAX": 64, "37": 37,
+		"": unix.SIGTERM, "0": unix.SIGTERM, "-9": unix.SIGTERM, "65": unix.SIGTERM, "9x": unix.SIGTERM, "SIGNONE": unix.SIGTERM,
+	} {
+		if got := signalNumber(name); got != want {
+			t.Errorf("%q is %d, want %d", name, got, want)
+		}
+	}
+}
+
+func TestNextNumber(t *testing.T) {
+	n := &node.Node{Root: t.TempDir()}
+	number := func(want int) {
+		t.Helper()
+		if got, err := nextNumber(n); err != nil || got != want {
+			t.Errorf("got %d, %v, want %d", got, err, want)
+		}
+	}
+	number(1)
+	for _, path := range []string{n.Store().Path(4), n.Journals()} {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	number(5)
+	// An upgrade that failed has used its number.
+	if err := os.WriteFile(filepath.Join(n.Journals(), "000007.jsonl"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	number(8)
+}

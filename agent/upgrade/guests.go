@@ -1,0 +1,166 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// protectGuests makes sure that no guest dies when the group's containers end, or
+// fails: then nothing has been stopped yet.
+func (t *transaction) protectGuests(ctx context.Context, g group) error {
+	guests, err := t.node.Guests()
+	if err != nil {
+		return err
+	}
+	t.guests = guests
+	for _, m := range g {
+		if m.old.Guests == nil {
+			continue
+		}
+		if !m.protects() {
+			t.node.Note(m.name, "guests are not protected: guests.protect is false")
+			continue
+		}
+		running, err := t.running(ctx, group{m})
+		if err != nil {
+			return err
+		}
+		for _, id := range running[m.name] {
+			c, err := t.node.Engine.Inspect(ctx, id)
+			if err != nil {
+				return err
+			}
+			if err := protectInside(ctx, t.node, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// protectInside moves guests out of a running container. One that just ended by
+// itself has none left to move.
+func protectInside(ctx context.Context, n *node.Node, c containers.Container) error {
+	cgroup, err := n.Host.CgroupOf(c.PID)
+	if errors.Is(err, host.ErrEnded) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	guests, err := n.Guests()
+	if err != nil {
+		return err
+	}
+	return protectContainer(ctx, n, cgroup, len(guests) > 0)
+}
+
+// libvirtTimeout is how long a libvirt that just started may take to find the
+// guests that it did not start.
+const libvirtTimeout = 30 * time.Second
+
+// findGuests waits until the new libvirt answers, then checks that every guest
+// that ran before is the same process, and that libvirt lists it. It does so
+// before the next service is cut over, and once: up to here no libvirt could
+// have ended a guest on somebody's behalf, from here on one can.
+func (t *transaction) findGuests(ctx context.Context, g group) error {
+	for _, m := range g {
+		if err := t.watch.wait(ctx, m.name); err != nil {
+			return explain(ctx, t.node, err)
+		}
+	}
+	if len(t.guests) == 0 {
+		return nil
+	}
+	now, err := t.node.Guests()
+	if err != nil {
+		return err
+	}
+	for _, g := range t.guests {
+		if !slices.ContainsFunc(now, g.Same) {
+			return fmt.Errorf("guest %s (process %d) has ended", g.Name, g.PID)
+		}
+	}
+	for _, m := range g {
+		if m.new.Guests == nil {
+			continue
+		}
+		if err := t.libvirtKnows(ctx, m.new); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *transaction) libvirtKnows(ctx context.Context, s generation.Service) error {
+	ctx, cancel := context.WithTimeout(ctx, libvirtTimeout)
+	defer cancel()
+	c, err := t.node.Container(ctx, s.Name, s.Origin)
+	if err != nil {
+		return err
+	}
+	for {
+		unknown, err := t.unknownGuests(ctx, s, c.ID)
+		if err == nil && len(unknown) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if err != nil {
+				return fmt.Errorf("ask %s for its guests: %w", s.Name, err)
+			}
+			return fmt.Errorf("%s does not know guest %s", s.Name, strings.Join(unknown, ", "))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (t *transaction) unknownGuests(ctx context.Context, s generation.Service, id string) ([]string, error) {
+	var out strings.Builder
+	status, err := t.node.Engine.Exec(ctx, id, containers.Exec{Argv: s.Guests.List, User: s.User, Short: true, Stdout: &out, Stderr: &out})
+	if err != nil {
+		return nil, err
+	}
+	if status != 0 {
+		return nil, fmt.Errorf("%q: exit status %d: %s", strings.Join(s.Guests.List, " "), status, strings.TrimSpace(out.String()))
+	}
+	known := strings.Fields(out.String())
+	var unknown []string
+	for _, g := range t.guests {
+		if g.Service == s.Name && !slices.Contains(known, g.UUID) {
+			unknown = append(unknown, g.Name)
+		}
+	}
+	return unknown, nil
+}
+
+// protectContainer moves this node's guests, and what serves them, out of a
+// container's cgroup. It looks at the container's own processes alone, so that
+// it can be repeated while one ends.
+func protectContainer(ctx context.Context, n *node.Node, c host.Cgroup, anyGuests bool) error {
+	pids, err := c.Processes()
+	if err != nil {
+		return err
+	}
+	guests, err := n.GuestFinder().Among(pids)
+	if err != nil {
+		return err
+	}
+	var kept []int
+	for _, g := range guests {
+		kept = append(kept, g.PID)
+	}
+	if anyGuests || len(guests) > 0 {
+		kept = append(kept, n.GuestFinder().Helpers(pids)...)
+	}
+	return n.GuestFinder().Protect(ctx, c, kept)
+}

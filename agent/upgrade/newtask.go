@@ -1,0 +1,40 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
+)
+
+// newTask is a staged container whose gate is about to be opened.
+type newTask struct {
+	id      string
+	service generation.Service
+	process *host.Process
+
+	told, ended time.Time // the old one was told to end, and had ended; zero if there was none
+	opened      time.Time
+}
+
+// newTasks takes hold of a group's staged containers.
+func (t *transaction) newTasks(ctx context.Context, g group) ([]newTask, error) {
+	var starting []newTask
+	for _, m := range g {
+		if m.new.Name == "" {
+			continue
+		}
+		c, err := t.node.Container(ctx, m.name, t.to.Number)
+		if err != nil {
+			return nil, err
+		}
+		p, err := host.Open(c.PID)
+		if err != nil {
+			return nil, fmt.Errorf("the staged %s has ended at its gate: %w", m.name, err)
+		}
+		starting = append(starting, newTask{id: c.ID, service: m.new, process: p})
+	}
+	return starting, nil
+}

@@ -1,0 +1,300 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/plan"
+	"github.com/kollet/kollet/agent/target"
+)
+
+// Result says how an upgrade ended.
+type Result struct {
+	Outcome journal.Outcome        `json:"outcome"`
+	From    int                    `json:"from"`
+	To      int                    `json:"to"` // the generation that runs now
+	Plan    plan.Plan              `json:"plan"`
+	Gaps    map[string]journal.Gap `json:"gaps,omitempty"`
+	Guests  int                    `json:"guests"` // that ran, and still run
+}
+
+// Resolve works out the target of an upgrade. It is called again if a recovery
+// may have changed what it depends on.
+type Resolve func() (*target.Target, error)
+
+// Run takes the node to a target: lock, recover, plan, and the transaction.
+func Run(ctx context.Context, n *node.Node, resolve Resolve) (Result, error) {
+	t, err := resolve() // finds bad input before anything is touched, even the lock
+	if err != nil {
+		return Result{}, err
+	}
+	unlock, err := n.Lock()
+	if err != nil {
+		return Result{}, err
+	}
+	defer unlock()
+	return RunLocked(ctx, n, t, resolve)
+}
+
+// RunLocked is Run on a node that the caller has locked, to a target that resolve
+// returned before.
+func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Resolve) (Result, error) {
+	recovery, err := RecoverLocked(ctx, n)
+	if err != nil {
+		return Result{}, err
+	}
+	if recovery.Found {
+		if t, err = resolve(); err != nil {
+			return Result{}, err
+		}
+	}
+	current, err := n.Store().Current()
+	if err != nil {
+		return Result{}, err
+	}
+	if _, err := n.Store().Ahead(); err != nil { // needed after the commit, when there is no way back
+		return Result{}, err
+	}
+	changes, images, err := plan.Make(ctx, n, t, current)
+	if err != nil {
+		return Result{}, err
+	}
+	if changes.Empty() && t.Pull != "always" {
+		return Result{Outcome: journal.Unchanged, From: current.Number, To: current.Number, Plan: changes}, nil
+	}
+	tx, err := begin(n, t, images, changes, current)
+	if err != nil {
+		return Result{}, err
+	}
+	defer tx.journal.Close()
+	err = tx.run(ctx)
+	return tx.result(), t.Redact(err)
+}
+
+// transaction takes the node from one generation to the next.
+type transaction struct {
+	node    *node.Node
+	target  *target.Target // only its redactor is set in recovery
+	images  target.Images
+	plan    plan.Plan
+	from    generation.Generation
+	to      generation.Generation
+	journal *journal.Journal
+	outcome journal.Outcome
+
+	started  []step                 // steps whose intent is in the journal, in order
+	previous map[string][]string    // service: containers that ran before its cut over
+	gaps     map[string]journal.Gap // service: how long it was away
+	guests   []guest.Guest          // that ran before the first cut over
+	watch    *watch                 // of the containers that were cut over
+}
+
+// begin starts the journal of a transaction to the next generation.
+func begin(n *node.Node, t *target.Target, images target.Images, changes plan.Plan, current generation.Generation) (*transaction, error) {
+	number, err := nextNumber(n)
+	if err != nil {
+		return nil, err
+	}
+	record := journal.Record{From: current.Number, To: number, Reason: t.Reason, Version: n.Version}
+	j, err := journal.Create(n.Journals(), record, n.Now)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range changes.Drift {
+		n.Note(d.Service, "repairs drift from generation %d: %s", current.Number, d.Text)
+	}
+	tx := newTransaction(n, j, current)
+	tx.target, tx.images, tx.plan = t, images, changes
+	tx.to = generation.Generation{Number: number, Reason: t.Reason, Created: n.Now().UTC(), Version: n.Version, Engine: t.Engine}
+	return tx, nil
+}
+
+func newTransaction(n *node.Node, j *journal.Journal, from generation.Generation) *transaction {
+	return &transaction{
+		node: n, journal: j, from: from,
+		previous: map[string][]string{},
+		gaps:     map[string]journal.Gap{},
+		watch:    newWatch(n.Engine),
+	}
+}
+
+// nextNumber never returns a number that was used before, so that history is
+// unambiguous: an upgrade that failed used its own.
+func nextNumber(n *node.Node) (int, error) {
+	kept, err := n.Store().List()
+	if err != nil {
+		return 0, err
+	}
+	tried, err := journal.List(n.Journals())
+	if err != nil {
+		return 0, err
+	}
+	return max(0, slices.Max(append(slices.Concat(kept, tried), 0))) + 1, nil
+}
+
+// run does all steps, commits and tidies; or it undoes what was started.
+func (t *transaction) run(ctx context.Context) error {
+	defer func() { t.watch.stop() }()
+	err := t.doAll(ctx, t.prepareSteps())
+	if err == nil && t.unchanged() {
+		return t.finish(journal.Unchanged, t.undoAll(ctx))
+	}
+	if err == nil {
+		err = t.doAll(ctx, t.cutoverSteps())
+	}
+	if err == nil {
+		err = t.commit()
+	}
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("interrupted in %s", t.started[len(t.started)-1].id())
+	}
+	if err != nil {
+		return t.rollBack(ctx, err)
+	}
+	return t.finish(journal.Committed, t.tidy(context.WithoutCancel(ctx)))
+}
+
+func (t *transaction) doAll(ctx context.Context, steps []step) error {
+	for _, s := range steps {
+		if err := t.do(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do does one step between its two records in the journal.
+func (t *transaction) do(ctx context.Context, s step) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	began := t.node.Now()
+	name := s.id().String()
+	t.node.Emit(node.Event{Kind: node.StepBegins, Step: name})
+	intent := journal.Record{Event: journal.Intent, Step: s.id()}
+	if s.snapshot != nil {
+		var err error
+		if intent.Previous, err = s.snapshot(ctx); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		maps.Copy(t.previous, intent.Previous)
+	}
+	if err := t.journal.Append(intent); err != nil {
+		return err
+	}
+	t.started = append(t.started, s)
+	if err := s.do(ctx); err != nil {
+		return t.stepFailed(s, name, err)
+	}
+	t.node.Emit(node.Event{Kind: node.StepEnds, Step: name, Text: t.since(began)})
+	return t.journal.Append(journal.Record{Event: journal.Done, Step: s.id()})
+}
+
+// stepFailed reports and records why a step, or its undoing, failed.
+func (t *transaction) stepFailed(s step, name string, err error) error {
+	err = t.target.Redact(err)
+	t.node.Emit(node.Event{Kind: node.StepFails, Step: name, Text: err.Error()})
+	return errors.Join(err, t.journal.Append(journal.Record{Event: journal.Failed, Step: s.id(), Note: err.Error()}))
+}
+
+func (t *transaction) since(began time.Time) string {
+	return t.node.Now().Sub(began).Round(time.Millisecond).String()
+}
+
+// commit is one record: from it on, the new generation is the node's. What must
+// be on stable storage by then is synced first.
+func (t *transaction) commit() error {
+	if err := t.syncGates(); err != nil {
+		return err
+	}
+	t.gaps = t.watch.gaps
+	return t.journal.Append(journal.Record{Event: journal.Commit, Gaps: t.gaps})
+}
+
+// undoTimeout bounds a roll back, which goes on after its caller was interrupted.
+const undoTimeout = 10 * time.Minute
+
+// rollBack undoes everything that was started, because of the given error.
+func (t *transaction) rollBack(ctx context.Context, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	t.watch.stop()
+	touched := t.touched()
+	outcome, done := journal.Discarded, "nothing was touched"
+	if touched {
+		t.node.Note("", "rolling back")
+		outcome, done = journal.RolledBack, fmt.Sprintf("the node is back on generation %d", t.from.Number)
+	}
+	if err := t.undoAll(ctx); err != nil {
+		return node.NeedsOperator{Err: fmt.Errorf("%w\nrollback failed too: %w\nfix the cause, then run `kollet recover`", cause, err)}
+	}
+	if touched {
+		if err := t.previousHealthy(ctx); err != nil {
+			return node.NeedsOperator{Err: errors.Join(fmt.Errorf("%s, but it is not healthy: %w\nwhy it was rolled back: %w", done, err, cause), t.finish(journal.Stuck, nil))}
+		}
+	}
+	return errors.Join(fmt.Errorf("%s: %w", done, cause), t.finish(outcome, nil))
+}
+
+// undoAll undoes the steps that were started, last first.
+func (t *transaction) undoAll(ctx context.Context) error {
+	for _, s := range slices.Backward(t.started) {
+		if s.undo == nil {
+			continue
+		}
+		began := t.node.Now()
+		name := s.id().Text(journal.Undo)
+		t.node.Emit(node.Event{Kind: node.StepBegins, Step: name})
+		if err := t.journal.Append(journal.Record{Event: journal.Undo, Step: s.id()}); err != nil {
+			return err
+		}
+		if err := s.undo(ctx); err != nil {
+			return t.stepFailed(s, name, fmt.Errorf("%s: %w", name, err))
+		}
+		if err := t.journal.Append(journal.Record{Event: journal.Undone, Step: s.id()}); err != nil {
+			return err
+		}
+		t.node.Emit(node.Event{Kind: node.StepEnds, Step: name, Text: t.since(began)})
+	}
+	return nil
+}
+
+// finish ends the transaction, unless what had to come before it failed: then it
+// stays open for the next recovery.
+func (t *transaction) finish(outcome journal.Outcome, before error) error {
+	if before != nil {
+		return node.NeedsOperator{Err: fmt.Errorf("%w; fix the cause, then run `kollet recover`", before)}
+	}
+	t.outcome = outcome
+	return t.journal.Append(journal.Record{Event: journal.End, Outcome: outcome})
+}
+
+// unchanged reports whether the pull showed that there is nothing to do.
+func (t *transaction) unchanged() bool {
+	return len(t.groups()) == 0 && len(t.from.Services) == len(t.to.Services) &&
+		!slices.ContainsFunc(t.to.Services, func(s generation.Service) bool {
+			old, ok := t.from.Service(s.Name)
+			return !ok || !plan.SamePolicy(old, s)
+		})
+}
+
+// touched reports whether anything that ran may have been stopped.
+func (t *transaction) touched() bool {
+	return slices.ContainsFunc(t.started, func(s step) bool { return s.kind == journal.CutOver })
+}
+
+func (t *transaction) result() Result {
+	r := Result{Outcome: t.outcome, From: t.from.Number, To: t.from.Number, Plan: t.plan, Guests: len(t.guests)}
+	if t.outcome == journal.Committed {
+		r.To, r.Gaps = t.to.Number, t.gaps
+	}
+	return r
+}

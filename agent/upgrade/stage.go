@@ -1,0 +1,182 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kollet/kollet/agent/doctor"
+	"github.com/kollet/kollet/agent/fetch"
+	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/agent/gate/start"
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/plan"
+	"github.com/kollet/kollet/containers"
+)
+
+// parallel bounds how many containers are staged at once.
+const parallel = 4
+
+// stageTimeout bounds how long a container may take to its gate: it includes the
+// warm-up, on a cold page cache.
+const stageTimeout = 2 * time.Minute
+
+// check makes sure, before anything costs time, that the upgrade can work.
+func (t *transaction) check(ctx context.Context) error {
+	if err := t.freeNames(ctx); err != nil {
+		return err
+	}
+	return doctor.Precheck(ctx, t.node, t.target.Services)
+}
+
+// freeNames refuses to take the name of a container that somebody else runs on
+// a node that kollet has not made yet. On one that it has, that is drift, and
+// is repaired.
+func (t *transaction) freeNames(ctx context.Context) error {
+	for _, s := range t.target.Services {
+		if _, known := t.from.Service(s.Name); known {
+			continue
+		}
+		other, err := t.node.Engine.Inspect(ctx, s.Name)
+		if errors.Is(err, containers.ErrNotFound) || err == nil && other.Spec.Labels[node.LabelNode] == t.node.State() {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("check the name of %s: %w", s.Name, err)
+		}
+		return fmt.Errorf("check: a container named %s exists that kollet did not make; stop and remove it first", s.Name)
+	}
+	return nil
+}
+
+// pull makes every image present, then selects what the next generation replaces:
+// only now is it known which image each tag means.
+func (t *transaction) pull(ctx context.Context) error {
+	images, err := fetch.Images(ctx, t.node, t.target, t.images)
+	t.images = images
+	if err != nil {
+		return err
+	}
+	t.selectReplacements()
+	return nil
+}
+
+// selectReplacements gives a new container to the services whose container would
+// differ and to those that drifted. The others keep theirs.
+func (t *transaction) selectReplacements() {
+	t.to.Services = nil
+	for _, s := range t.target.With(t.images) {
+		s.Origin = t.to.Number
+		old, ok := t.from.Service(s.Name)
+		drifted := slices.ContainsFunc(t.plan.Drift, func(d plan.Drift) bool { return d.Service == s.Name })
+		if ok && !drifted && old.Fingerprint() == s.Fingerprint() {
+			s.Origin = old.Origin
+		}
+		t.to.Services = append(t.to.Services, s)
+	}
+}
+
+// render writes the new generation's directory.
+func (t *transaction) render(context.Context) error {
+	program, err := start.Install(filepath.Join(t.node.State(), "bin"))
+	if err != nil {
+		return err
+	}
+	files := map[string][]generation.Rendered{}
+	for _, s := range t.to.Services {
+		description, err := node.KollaConfig(s)
+		if err != nil {
+			return fmt.Errorf("render %s: %w", s.Name, err)
+		}
+		files[s.Name] = append(slices.Clone(t.target.Files[s.Name]), generation.Rendered{Name: node.ConfigName, Content: description})
+	}
+	return t.node.Store().Write(t.to, files, func(dir string) error {
+		for _, s := range t.to.Services {
+			if err := gate.Make(filepath.Join(dir, s.Name, "gate")); err != nil {
+				return err
+			}
+		}
+		return os.Link(program, filepath.Join(dir, node.StartName))
+	})
+}
+
+// stage brings the next generation's new containers to their gates, while the
+// old ones serve.
+func (t *transaction) stage(ctx context.Context) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, s := range t.to.Services {
+		if s.Origin != t.to.Number {
+			continue
+		}
+		g.Go(func() error {
+			if err := t.stageOne(gctx, s); err != nil {
+				return fmt.Errorf("stage %s: %w", s.Name, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+func (t *transaction) stageOne(ctx context.Context, s generation.Service) error {
+	id, err := t.node.Engine.Create(ctx, t.node.ContainerSpec(s, t.to.Number))
+	if err != nil {
+		return err
+	}
+	if err := t.node.Engine.Start(ctx, id); err != nil {
+		return err
+	}
+	c, err := t.node.Engine.Inspect(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.ImageID != s.Image.ID {
+		return fmt.Errorf("the engine made it from image %.19s, not %.19s", c.ImageID, s.Image.ID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
+	defer cancel()
+	if err := gate.Wait(ctx, t.node.Store().Gate(t.to.Number, s.Name), c.PID); err != nil {
+		return fmt.Errorf("%w%s", err, t.node.LogTail(context.WithoutCancel(ctx), id))
+	}
+	return nil
+}
+
+// unstage removes the containers of a generation that is given up. One whose
+// guests run stays, stopped, until they are gone.
+func (t *transaction) unstage(ctx context.Context) error {
+	all, err := t.node.Containers(ctx)
+	if err != nil {
+		return err
+	}
+	pins, err := t.node.Pins()
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if c.Spec.Labels[node.LabelGeneration] != fmt.Sprint(t.to.Number) {
+			continue
+		}
+		if err := retire(ctx, t.node, c, pins); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard removes the directory of a generation that is given up, unless a
+// guest still runs from it.
+func (t *transaction) discard(context.Context) error {
+	pins, err := t.node.Pins()
+	if err != nil || pins.Generation(t.to.Number) {
+		return errors.Join(err, t.node.Store().Sweep())
+	}
+	return errors.Join(t.node.Store().Remove(t.to.Number), t.node.Store().Sweep())
+}

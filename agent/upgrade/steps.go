@@ -1,0 +1,81 @@
+// Package upgrade is the upgrade protocol. An upgrade is a transaction: a
+// sequence of steps, each with what undoes it. The journal records a step before
+// it begins and after it ends, and each step and its undoing may run again. So
+// whenever kollet, the engine or the machine dies, recovery reads the journal and
+// knows what to undo or, after the commit, what to finish.
+//
+// Read steps.go first: it lists the steps in order. run.go runs and undoes them,
+// recover.go undoes those of an interrupted upgrade. The other files hold the
+// steps, in the order in which they run: stage.go, guests.go, cutover.go with
+// oldtask.go and newtask.go, verify.go, tidy.go.
+package upgrade
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kollet/kollet/agent/journal"
+)
+
+// step is one step of a transaction. Both functions may run again after they
+// were interrupted at any point.
+type step struct {
+	kind     journal.StepKind
+	services []string                                           // that are cut over
+	snapshot func(context.Context) (map[string][]string, error) // optional: the containers to record in the step's intent, by service
+	do       func(context.Context) error
+	undo     func(context.Context) error // nil: there is nothing to undo
+}
+
+// id is the step as the journal records it.
+func (s step) id() journal.Step { return journal.Step{Kind: s.kind, Services: s.services} }
+
+// prepareSteps are the steps that do not touch the running node: a failure costs
+// nothing.
+func (t *transaction) prepareSteps() []step {
+	return []step{
+		{kind: journal.Check, do: t.check},
+		{kind: journal.Pull, do: t.pull},
+		{kind: journal.Render, do: t.render, undo: t.discard},
+		{kind: journal.Stage, do: t.stage, undo: t.unstage},
+	}
+}
+
+// cutoverSteps are the steps that change the running node. They end in the new
+// generation or, undone in reverse, in the old one.
+func (t *transaction) cutoverSteps() []step {
+	var steps []step
+	for _, g := range t.groups() {
+		if !g.stopsGuestHost() {
+			steps = append(steps, t.cutoverStep(g))
+			continue
+		}
+		steps = append(steps,
+			step{kind: journal.ProtectGuests, do: func(ctx context.Context) error { return t.protectGuests(ctx, g) }},
+			t.cutoverStep(g),
+			step{kind: journal.FindGuests, do: func(ctx context.Context) error { return t.findGuests(ctx, g) }})
+	}
+	return append(steps, step{kind: journal.Verify, do: t.verify})
+}
+
+func (t *transaction) cutoverStep(g group) step {
+	return step{
+		kind:     journal.CutOver,
+		services: g.names(),
+		snapshot: func(ctx context.Context) (map[string][]string, error) { return t.running(ctx, g) },
+		do:       func(ctx context.Context) error { return t.cutOver(ctx, g) },
+		undo:     func(ctx context.Context) error { return t.revertCutover(ctx, g) },
+	}
+}
+
+// recordedStep returns the step that a journal records, for its undoing. A step
+// with nothing to undo needs no more than its name.
+func (t *transaction) recordedStep(recorded journal.Step) step {
+	if recorded.Kind == journal.CutOver {
+		return t.cutoverStep(t.groupOf(recorded.Services))
+	}
+	if i := slices.IndexFunc(t.prepareSteps(), func(s step) bool { return s.kind == recorded.Kind }); i >= 0 {
+		return t.prepareSteps()[i]
+	}
+	return step{kind: recorded.Kind}
+}

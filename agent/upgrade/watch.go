@@ -1,0 +1,162 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kollet/kollet/agent/health"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// watch follows the containers that were cut over until the generation is
+// trusted: that their processes live, and when they become healthy.
+type watch struct {
+	engine  health.Execer
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	ready map[string]chan struct{} // closed when healthy
+	gaps  map[string]journal.Gap
+}
+
+func newWatch(engine health.Execer) *watch {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return &watch{engine: engine, ctx: ctx, cancel: cancel, ready: map[string]chan struct{}{}, gaps: map[string]journal.Gap{}}
+}
+
+// failure is a service that did not become healthy, or did not stay so.
+type failure struct {
+	service string
+	id      string // of its container
+	err     error
+}
+
+func (f failure) Error() string { return f.service + ": " + f.err.Error() }
+func (f failure) Unwrap() error { return f.err }
+
+var errProcessExited = errors.New("process exited")
+
+// add starts to watch a container whose gate was just opened.
+func (w *watch) add(task newTask) {
+	ready := make(chan struct{})
+	w.mu.Lock()
+	w.ready[task.service.Name] = ready
+	w.mu.Unlock()
+	w.running.Go(func() {
+		defer task.process.Close()
+		if task.process.Wait(w.ctx) == nil {
+			w.cancel(failure{task.service.Name, task.id, errProcessExited})
+		}
+	})
+	w.running.Go(func() {
+		time.Sleep(cutoverGrace)
+		if err := health.Ready(w.ctx, w.target(task), task.service.Health); err != nil {
+			w.cancel(failure{task.service.Name, task.id, err})
+			return
+		}
+		if !task.told.IsZero() {
+			w.mu.Lock()
+			w.gaps[task.service.Name] = journal.Gap{Ended: ms(task.told, task.ended), Opened: ms(task.told, task.opened), Healthy: ms(task.told, time.Now())}
+			w.mu.Unlock()
+		}
+		close(ready)
+	})
+}
+
+func ms(from, to time.Time) float64 {
+	return float64(to.Sub(from).Microseconds()) / 1000
+}
+
+func (w *watch) target(task newTask) health.Target {
+	return health.Target{Engine: w.engine, ID: task.id, PID: task.process.PID, User: task.service.User}
+}
+
+// wait returns nil once a service is healthy; at once if it is not watched.
+func (w *watch) wait(ctx context.Context, service string) error {
+	w.mu.Lock()
+	ready := w.ready[service]
+	w.mu.Unlock()
+	if ready == nil {
+		return nil
+	}
+	select {
+	case <-ready:
+		return nil
+	case <-w.ctx.Done():
+		return context.Cause(w.ctx)
+	case <-ctx.Done():
+		return fmt.Errorf("interrupted while %s starts", service)
+	}
+}
+
+// failed returns what went wrong with a watched container, nil if all is well.
+func (w *watch) failed() error { return context.Cause(w.ctx) }
+
+// linger gives the watched processes that long to end.
+func (w *watch) linger(d time.Duration) {
+	select {
+	case <-w.ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// stop ends the watch. It may be called again.
+func (w *watch) stop() {
+	w.cancel(context.Canceled)
+	w.running.Wait()
+}
+
+// waitForAfter waits until the services that the group comes after are healthy,
+// as far as they were cut over in this transaction.
+func (t *transaction) waitForAfter(ctx context.Context, g group) error {
+	for _, m := range g {
+		for _, dep := range m.new.After {
+			if err := t.watch.wait(ctx, dep); err != nil {
+				return explain(ctx, t.node, err)
+			}
+		}
+	}
+	return nil
+}
+
+// explain adds to a service's failure how its container ended, and its last
+// words.
+func explain(ctx context.Context, n *node.Node, err error) error {
+	var f failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if code, ended := exitCode(ctx, n, f); ended {
+		err = fmt.Errorf("%w with exit status %d", err, code)
+	}
+	return fmt.Errorf("%w%s", err, n.LogTail(ctx, f.id))
+}
+
+// engineDelay is how long an engine may take to notice that a process ended,
+// which kollet sees before it.
+const engineDelay = 2 * time.Second
+
+// exitCode returns the exit status of a container that ended. Where the process
+// is known to have ended it waits for the engine to know too.
+func exitCode(ctx context.Context, n *node.Node, f failure) (int, bool) {
+	for until := time.Now().Add(engineDelay); ; time.Sleep(20 * time.Millisecond) {
+		c, err := n.Engine.Inspect(ctx, f.id)
+		if err != nil {
+			return 0, false
+		}
+		if c.State != containers.StateRunning {
+			return c.ExitCode, true
+		}
+		if !errors.Is(f.err, errProcessExited) || time.Now().After(until) {
+			return 0, false
+		}
+	}
+}
