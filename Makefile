@@ -12,15 +12,16 @@ unexport GOROOT
 # Where everything except programs is built. Tests look here.
 export KOLLET_BUILD := $(CURDIR)/build
 
-VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION := $(shell cat VERSION)
+COMMIT  = $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
 STATIC  = CGO_ENABLED=0 go build -trimpath -buildvcs=false
-LDFLAGS = -s -w -X main.version=$(VERSION)
+LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
 # Images for the tests and for make up, in two versions that differ in their label
 # only.
-IMAGES   := nova-libvirt nova-compute neutron-linuxbridge-agent \
-            neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd
-VERSIONS := 26.2.2 26.2.2-1
+IMAGES         := nova-libvirt nova-compute neutron-linuxbridge-agent \
+                  neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd
+IMAGE_VERSIONS := 26.2.2 26.2.2-1
 
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.9.0
@@ -107,13 +108,15 @@ $(GOLANGCI_LINT):
 # golangci-lint runs gofmt, go vet and staticcheck among others. Built like the
 # programs, packages come from the same cache. Of the pair of files that the tag
 # faults selects from, it sees one; go vet sees the other.
-lint: tools ## the linters of .golangci.yml, shellcheck, package hosts, ansible-lint
+lint: tools build ## the linters of .golangci.yml, shellcheck, package hosts, versions, ansible-lint
 	CGO_ENABLED=0 GOFLAGS=-trimpath $(GOLANGCI_LINT) run --allow-parallel-runners ./...
 	CGO_ENABLED=0 GOFLAGS=-trimpath go vet ./agent/journal
 	@echo shellcheck
 	@test/make/scripts.sh
 	@echo "package hosts"
 	@test/make/hosts.sh
+	@echo versions
+	@test/make/versions.sh
 	@playbooks/tests/check.sh
 
 vulncheck: ## known vulnerabilities in what kollet is built from; asks the Go vulnerability database
@@ -125,7 +128,7 @@ build/guest/.done: test/guest/build.sh test/guest/init
 	@touch $@
 
 images: ## the container images, in build/registry
-	@test/make/images.sh "$(IMAGES)" "$(VERSIONS)"
+	@test/make/images.sh "$(IMAGES)" "$(IMAGE_VERSIONS)"
 
 node-image: ## the node image: disk, kernel, ramdisk and root file system, in build/node
 	@test/make/deps.sh fdisk mtools e2fsprogs

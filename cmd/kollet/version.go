@@ -9,20 +9,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
-// version is set by -ldflags "-X main.version=…"; else the build information
-// counts.
-var version string
+// version and commit are set by -ldflags "-X main.version=… -X main.commit=…",
+// from the file VERSION and from git. Where they are not, the build information
+// is used.
+var version, commit string
 
 func thisVersion() view.Version {
-	v := view.Version{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := view.Version{
+		Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Formats: view.FileFormats{NodeFile: nodefile.Format, Journal: journal.Format, Generation: generation.Format},
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.Version = cmp.Or(v.Version, info.Main.Version)
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
-				v.Commit = s.Value[:min(12, len(s.Value))]
+				v.Commit = cmp.Or(v.Commit, s.Value[:min(12, len(s.Value))])
 			}
 		}
 	}
@@ -32,11 +39,14 @@ func thisVersion() view.Version {
 
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Show which kollet this is",
-		Long:    `Version shows this kollet's version, and what it was built from and with.` + exits(map[int]string{exitDone: "done"}, exitDone),
-		Example: `  kollet version --output json`,
-		Args:    cobra.NoArgs,
+		Use:   "version",
+		Short: "Show kollet's version and the formats that it reads",
+		Long: `Version shows kollet's version, the commit and the Go version that it was built
+from, and the formats that it reads. Files in another format are refused: the
+node file, the journals of upgrades, and the records of generations.` + exits(map[int]string{exitDone: "done"}, exitDone),
+		Example: `  kollet version
+  kollet version --output json`,
+		Args: cobra.NoArgs,
 		RunE: a.offline(func(context.Context, *agent.Agent, []string) (view.View, error) {
 			return thisVersion(), nil
 		}),

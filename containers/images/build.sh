@@ -115,15 +115,17 @@ context() {
 # image NAME: builds an image and, once in a run, the one that it stands on.
 image() {
 	full=${registry}kolla/$1:$version
-	case $1 in
-	nova-libvirt) layer "$full" kolla/base:latest "$1" --build-arg "VERSION=$version" ;;
-	openvswitch-*) layer "$full" kolla/base:latest openvswitch --target "$1" --build-arg "VERSION=$version" ;;
+	name=$1
+	set -- --build-arg "VERSION=$version" --label "kollet.version=$(cat "$here/../../VERSION")"
+	case $name in
+	nova-libvirt) layer "$full" kolla/base:latest "$name" "$@" ;;
+	openvswitch-*) layer "$full" kolla/base:latest openvswitch --target "$name" "$@" ;;
 	*)
 		if [ -z "$openstack" ]; then
 			openstack=built
 			layer kolla/openstack-base:latest kolla/base:latest openstack-base
 		fi
-		layer "$full" kolla/openstack-base:latest "$1" --build-arg "VERSION=$version"
+		layer "$full" kolla/openstack-base:latest "$name" "$@"
 		;;
 	esac
 }

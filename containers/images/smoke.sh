@@ -5,6 +5,7 @@
 # shellcheck disable=SC2016 # what is in single quotes is for the shell in the container
 set -eu
 
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 prefix=${1-}
 version=${2-26.2.2}
 wrong=0
@@ -45,6 +46,8 @@ everywhere() {
 	expect "$1" user "$2" "$(docker image inspect --format '{{or .Config.User "root"}}' "${prefix}kolla/$1:$version")"
 	expect "$1" version "$version" "$(docker image inspect \
 		--format '{{index .Config.Labels "org.opencontainers.image.version"}}' "${prefix}kolla/$1:$version")"
+	expect "$1" "version of kollet" "$(cat "$here/../../VERSION")" "$(docker image inspect \
+		--format '{{index .Config.Labels "kollet.version"}}' "${prefix}kolla/$1:$version")"
 	expect "$1" "ids of users" \
 		"kolla:42400 qemu:42427 neutron:42435 nova:42436 openvswitch:42476 libvirt:42473" \
 		"$(in_image "$1" root sh -c '

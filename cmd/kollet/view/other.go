@@ -2,7 +2,6 @@ package view
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/kollet/kollet/agent/upgrade"
 )
@@ -35,20 +34,4 @@ func (g Garbage) text(t *text) {
 	if len(g.Generations)+len(g.Containers)+len(g.Images) == 0 {
 		t.line("nothing to drop")
 	}
-}
-
-// Version shows which kollet this is.
-type Version struct {
-	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
-func (v Version) text(t *text) {
-	parts := []string{v.Go, v.Platform}
-	if v.Commit != "" {
-		parts = append([]string{v.Commit}, parts...)
-	}
-	t.line("kollet %s (%s)", v.Version, strings.Join(parts, ", "))
 }

@@ -174,8 +174,9 @@ kept container nova-libvirt-g2: guests run from it
 	{"no garbage", Garbage{}, `
 nothing to drop
 `},
-	{"version", Version{Version: "v1", Commit: "abc", Go: "go1", Platform: "linux/amd64"}, `
-kollet v1 (abc, go1, linux/amd64)
+	{"version", Version{Version: "v1", Commit: "abc", Go: "go1", Platform: "linux/amd64", Formats: FileFormats{1, 2, 3}}, `
+kollet v1 (commit abc, go1, linux/amd64)
+formats: node file 1, journal 2, generation record 3
 `},
 	{"control characters", Files{"a\x1b[2Jb\x00\xff"}, `
 a` + "\uFFFD[2Jb\uFFFD\uFFFD" + `
