@@ -1,5 +1,5 @@
 #!/bin/sh
-# make down: takes away what make up made on this machine, and nothing else.
+# make down: removes what make up created on this machine, and nothing else.
 set -eu
 cd "$(dirname "$0")/../.."
 checkout=$PWD
@@ -12,11 +12,11 @@ export DOCKER_HOST=unix:///var/run/docker.sock
 
 main() {
 	if [ ! -e "$list" ]; then
-		echo "make up made nothing on this machine"
+		echo "make up created nothing on this machine"
 		rm -rf "$mine"
 		return
 	fi
-	say "Taking away what make up made"
+	say "Removing what make up created"
 	[ -z "$(each node)" ] || node
 	for daemon in $(each daemon); do stop "$daemon"; done
 	for service in $(each service); do systemctl stop "$service.socket" "$service.service"; done
@@ -25,10 +25,10 @@ main() {
 	files
 }
 
-# node: guests, containers, volumes, images, and the cgroups that held them.
+# node: removes guests, containers, volumes and images.
 node() {
 	if ! docker version >/dev/null 2>&1; then
-		note "Docker does not answer; it is started once more"
+		note "Docker does not answer; starting it"
 		# shellcheck source=test/up/host.sh
 		. "$here/host.sh"
 		engine
@@ -39,26 +39,26 @@ node() {
 		note "guest (process $pid) ended"
 	done
 	docker ps --all --quiet --filter label=org.kollet.node=/var/lib/kollet | remove containers docker rm --force --volumes
-	# What helped guests was kept apart from containers, as guests are.
+	# Processes that serve guests were moved out of containers together with them.
 	if made cgroup kollet-guests; then
 		cat /sys/fs/cgroup/*/kollet-guests/cgroup.procs /sys/fs/cgroup/kollet-guests/cgroup.procs \
 			/sys/fs/cgroup/*/machine.slice/kollet-guests-*.scope/cgroup.procs \
 			/sys/fs/cgroup/machine.slice/kollet-guests-*.scope/cgroup.procs 2>/dev/null | sort -u |
 			while read -r pid; do kill -9 "$pid" && gone "$pid"; done
 	fi
-	made daemon dockerd && return # all else is below its data root
+	made daemon dockerd && return # volumes and images are below its data root
 	docker volume ls --quiet --filter label=org.kollet.volume | remove volumes docker volume rm
 	for repository in $(each images); do
 		docker image ls --quiet --no-trunc "$repository/*" | sort -u | remove images docker image rm --force
 	done
 }
 
-# guests: process ids of the node's guests.
+# guests: prints the process ids of the node's guests.
 guests() {
 	kollet guests --output json | tr ',{}' '\n' | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p'
 }
 
-# remove WHAT COMMAND...: runs a command on the words that it reads, if any.
+# remove WHAT COMMAND...: runs a command on the words in its input, if there are any.
 remove() {
 	what=$1
 	shift
@@ -68,7 +68,7 @@ remove() {
 	note "$(echo "$words" | wc -l) $what removed"
 }
 
-# host: mounts and cgroups.
+# host: removes mounts and cgroups.
 host() {
 	for dir in $(each mount); do
 		! mountpoint -q "$dir" || umount --recursive --lazy "$dir"
@@ -76,20 +76,20 @@ host() {
 	for dir in $(each shared); do mount --make-rprivate "$dir"; done
 	for name in $(each cgroup); do
 		for dir in /sys/fs/cgroup/*/"$name" "/sys/fs/cgroup/$name"; do
-			[ ! -d "$dir" ] || find "$dir" -depth -type d -exec rmdir {} + 2>/dev/null || true # or somebody else uses it
+			[ ! -d "$dir" ] || find "$dir" -depth -type d -exec rmdir {} + 2>/dev/null || true # fails if another process uses it
 		done
 	done
 }
 
-# files: what make up wrote, what the node keeps, and the list itself.
+# files: removes the files of make up and of the node, and the list itself.
 files() {
 	for path in $(each file); do rm -f "$path"; done
 	for path in $(each tree); do rm -rf "$path"; done
-	# What Docker mounted below its data.
+	# Docker's mounts below its data directory.
 	findmnt --raw --noheadings --output TARGET | grep "^$mine/" | tac | while read -r point; do umount "$point"; done
 	for path in $(each directory); do rmdir "$path" 2>/dev/null || note "$path is kept: it is not empty"; done
 	rm -rf "$mine"
-	note "done; what was built stays in $checkout/build and bin: make clean removes it"
+	note "done; make clean removes what was built in $checkout/build and bin"
 }
 
 main

@@ -1,14 +1,14 @@
 #!/bin/sh
-# What a compute node's containers need of their host, as far as it is missing:
-# sourced by up.sh. Daemons listen on the loopback device alone.
+# Sets up what the containers of a compute node need on their host, where it is
+# missing. Sourced by up.sh. Daemons listen on the loopback device only.
 
-# shellcheck disable=SC2154 # registry and password_file are up.sh's
+# shellcheck disable=SC2154 # up.sh sets registry and password_file
 : "$mine $registry $password_file"
 
 systemd() { [ -d /run/systemd/system ]; }
 
-# restricted: does this machine's capability bounding set lack something?
-# Containers in turn, some sandboxes and some VMs are like that.
+# restricted: does the machine's capability bounding set lack capabilities? That is
+# so in containers, in some sandboxes and in some virtual machines.
 restricted() {
 	bounding=$((0x$(sed -n 's/^CapBnd:[[:space:]]*//p' /proc/self/status)))
 	top=$(cat /proc/sys/kernel/cap_last_cap)
@@ -17,13 +17,13 @@ restricted() {
 
 capabilities() {
 	if restricted; then
-		note "the capability bounding set of this machine is restricted: Docker could start no privileged container;"
-		note "as the tests do, it gets a runtime that leaves the missing capabilities out: $PWD/bin/oci-runtime-bounded"
+		note "the machine's capability bounding set is restricted, so Docker cannot start privileged containers;"
+		note "it gets the tests' runtime, which leaves out the missing capabilities: $PWD/bin/oci-runtime-bounded"
 	fi
 }
 
-# shared_run: mounts that containers make below /run must be seen by others, so
-# /run must be a shared mount: mount_namespaces(7). systemd makes it one.
+# shared_run: containers must see each other's mounts below /run, so /run must be a
+# shared mount, mount_namespaces(7). systemd makes it one.
 shared_run() {
 	case $(findmnt --noheadings --output PROPAGATION --target /run) in
 	*shared*) return ;;
@@ -35,22 +35,22 @@ shared_run() {
 		mount --rbind /run /run
 	fi
 	mount --make-rshared /run
-	note "/run is a shared mount now"
+	note "/run is now a shared mount"
 }
 
-# modules: the profile mounts /lib/modules; a machine whose kernel has none may
-# lack the directory.
+# modules: the profile mounts /lib/modules, which may not exist on a machine whose
+# kernel has no modules.
 modules() { directory /lib/modules; }
 
 engine() {
 	if docker version >/dev/null 2>&1; then
 		if pid=$(pid_of dockerd); then
-			note "Docker runs already, process $pid, started by make up"
+			note "Docker is already running, process $pid, started by make up"
 			return
 		fi
-		note "Docker runs already; it is used"
+		note "using the running Docker"
 		if restricted && [ "$(docker info --format '{{.DefaultRuntime}}')" = runc ]; then
-			die "it cannot start privileged containers here. Put into /etc/docker/daemon.json, and restart it:
+			die "Docker cannot start privileged containers here. Put this into /etc/docker/daemon.json and restart Docker:
   {\"runtimes\": {\"bounded\": {\"path\": \"$PWD/bin/oci-runtime-bounded\"}}, \"default-runtime\": \"bounded\"}"
 		fi
 		return
@@ -64,7 +64,7 @@ engine() {
 	dockerd=$(command -v dockerd || echo /usr/sbin/dockerd)
 	boot=$(cat /proc/sys/kernel/random/boot_id)
 	if [ "$(cat "$mine/boot" 2>/dev/null)" != "$boot" ]; then
-		rm -rf "$mine/docker-run" # of before a reboot: it would lead dockerd astray
+		rm -rf "$mine/docker-run" # from before a reboot; dockerd would use stale data
 		echo "$boot" >"$mine/boot"
 	fi
 	making cgroup kollet-up
@@ -80,17 +80,17 @@ engine() {
 	fi
 	start dockerd "$dockerd" "$@"
 	answers dockerd docker version
-	note "Docker started, process $(pid_of dockerd)"
+	note "started Docker, process $(pid_of dockerd)"
 }
 
-# registry serves the images that make built.
+# registry: serves the images that make built.
 registry() {
 	if pid=$(pid_of registry); then
-		note "registry of images runs already, process $pid"
+		note "the image registry is already running, process $pid"
 		return
 	fi
 	port=${registry##*:}
-	! listens "$port" || die "somebody else listens on port $port; choose another one: make up REGISTRY_PORT=…"
+	! listens "$port" || die "port $port is in use; choose another one: make up REGISTRY_PORT=…"
 	cat >"$mine/registry.yml" <<-YAML
 		version: 0.1
 		storage:
@@ -100,10 +100,10 @@ registry() {
 	YAML
 	start registry docker-registry serve "$mine/registry.yml"
 	answers registry curl -fs "http://$registry/v2/"
-	note "registry of images started at $registry, process $(pid_of registry)"
+	note "started the image registry at $registry, process $(pid_of registry)"
 }
 
-# secret makes the message bus's password, or keeps the one that is there.
+# secret: creates the password of the message bus, unless it exists.
 secret() {
 	[ -s "$password_file" ] && return
 	directory /etc/kollet
@@ -112,15 +112,15 @@ secret() {
 	(umask 077 && head -c 18 /dev/urandom | base64 | tr -d '/+=\n' >"$password_file")
 }
 
-# rabbit is the message bus that OpenStack's services talk over.
+# rabbit: starts the message bus of OpenStack's services.
 rabbit() {
 	if pid=$(pid_of rabbitmq); then
-		note "RabbitMQ runs already, process $pid"
+		note "RabbitMQ is already running, process $pid"
 		return
 	fi
 	if listens 5672; then
-		[ -s "$password_file" ] || die "a message bus listens on port 5672; put the password of its user openstack into $password_file"
-		note "a message bus listens on port 5672; it is used"
+		[ -s "$password_file" ] || die "a message bus is running on port 5672; put the password of its user openstack into $password_file"
+		note "using the message bus on port 5672"
 		return
 	fi
 	secret
@@ -140,8 +140,8 @@ rabbit() {
 	)
 	chown rabbitmq: "$dir/rabbitmq.conf"
 	listens 4369 && mapper=there || mapper=
-	# RUNNING_UNDER_SYSTEMD: the script becomes Erlang and does not wait for it.
-	# +sbwt none: its threads do not spin while they wait, erl(1).
+	# RUNNING_UNDER_SYSTEMD: the script executes Erlang instead of waiting for it.
+	# +sbwt none: idle threads do not spin, erl(1).
 	start rabbitmq setpriv --reuid rabbitmq --regid rabbitmq --init-groups env -i --chdir / \
 		PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME="$dir" \
 		RABBITMQ_CONF_ENV_FILE=/dev/null RABBITMQ_CONFIG_FILE="$dir/rabbitmq.conf" \
@@ -152,7 +152,7 @@ rabbit() {
 		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS='+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}' \
 		"$bin/rabbitmq-server"
 	answers rabbitmq listens 5672
-	# Erlang's port mapper was started along, and stays until it is told to go.
+	# RabbitMQ also started Erlang's port mapper, which keeps running until it is stopped.
 	[ -n "$mapper" ] || remember epmd "$(ss -Hltnp 'sport = :4369' | sed -n 's/.*pid=\([0-9]*\),.*/\1/p' | head -n 1)"
-	note "RabbitMQ started on port 5672, process $(pid_of rabbitmq)"
+	note "started RabbitMQ on port 5672, process $(pid_of rabbitmq)"
 }

@@ -1,10 +1,10 @@
 #!/bin/sh
-# What make up makes on this machine, and how it is taken away. Sourced by up.sh
-# and down.sh. Each thing is written down before it is made, so that make down
-# finds it also when make up was interrupted; what was there before is not in
-# the list and stays.
+# The list of what make up creates on this machine, for make down to remove. Sourced by
+# up.sh and down.sh. Each entry is written before the thing is created, so that make
+# down also works after make up was interrupted. Things that existed before are not in
+# the list and are kept.
 
-# All that is not kollet's own is below this directory.
+# The list, and the files of daemons, are below this directory.
 mine=/var/lib/kollet-up
 list=$mine/made
 
@@ -17,41 +17,41 @@ die() {
 
 [ "$(id -u)" = 0 ] || die "containers, mounts and guests need root; run it with sudo"
 
-# made KIND NAME: was it made by make up?
+# made KIND NAME: did make up create it?
 made() { grep -qxF "$1 $2" "$list" 2>/dev/null; }
 
-# making KIND NAME: writes down what is about to be made.
+# making KIND NAME: records what is about to be created.
 making() {
 	mkdir -p "$mine"
 	made "$1" "$2" || echo "$1 $2" >>"$list"
 }
 
-# each KIND: the names of what was made, the last first.
+# each KIND: prints the names of what was created, the last one first.
 each() { tac "$list" 2>/dev/null | sed -n "s|^$1 ||p"; }
 
-# directory PATH [MODE]: makes a directory that does not exist.
+# directory PATH [MODE]: creates a directory if it does not exist.
 directory() {
 	[ -d "$1" ] && return
 	making directory "$1"
 	mkdir -m "${2:-755}" "$1"
 }
 
-# A process is known by its id and the time at which it started, field 22 of
-# proc_pid_stat(5): ids are used again. The second field may hold spaces.
+# Process ids are reused, so a process is identified by its id and its start time, field
+# 22 of proc_pid_stat(5). The second field may contain spaces.
 since() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
 
-# remember NAME PID: a daemon that make up started.
+# remember NAME PID: records a daemon that make up started.
 remember() {
 	echo "$2 $(since "$2")" >"$mine/$1.pid"
 	making daemon "$1"
 }
 
-# pid_of NAME: its process; fails if it does not run.
+# pid_of NAME: prints the process id of a daemon; fails if it is not running.
 pid_of() {
 	read -r pid start 2>/dev/null <"$mine/$1.pid" && [ -n "$start" ] && [ "$(since "$pid")" = "$start" ] && echo "$pid"
 }
 
-# start NAME COMMAND...: starts a daemon; what it says is in NAME.log.
+# start NAME COMMAND...: starts a daemon, with its output in NAME.log.
 start() {
 	name=$1
 	shift
@@ -72,18 +72,18 @@ answers() {
 	die "$name does not answer; the lines above are from $mine/$name.log"
 }
 
-# gone PID: waits until a process has ended.
+# gone PID: waits until a process has exited.
 gone() {
 	for _ in $(seq 150); do
 		[ -d "/proc/$1" ] || return 0
-		# One that ended but was not waited for is gone too.
+		# A zombie has exited too.
 		[ "$(sed 's/.*) //; s/ .*//' "/proc/$1/stat" 2>/dev/null)" != Z ] || return 0
 		sleep 0.2
 	done
 	return 1
 }
 
-# stop NAME: ends a daemon.
+# stop NAME: stops a daemon.
 stop() {
 	pid=$(pid_of "$1") || return 0
 	kill "$pid"
@@ -91,5 +91,5 @@ stop() {
 	note "$1 (process $pid) stopped"
 }
 
-# listens PORT: does anybody listen on this TCP port?
+# listens PORT: is this TCP port in use?
 listens() { ss -Hltn "sport = :$1" | grep -q .; }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# make up: kollet's main job on this machine. It makes the machine a compute node
-# in containers, boots a guest, and upgrades libvirt under it while the guest's
-# console is shown. make down takes all of it away.
+# make up: demonstrates kollet on this machine. It makes the machine a containerised
+# compute node, boots a guest, and upgrades libvirt while it shows the guest's console.
+# make down removes everything.
 set -eu
 cd "$(dirname "$0")/../.."
 checkout=$PWD
@@ -33,38 +33,38 @@ main() {
 	say "Node file $node_file"
 	node_file
 	say "Prechecks"
-	run kollet doctor || die "the doctor found problems; mend them as it says, then run make up again"
+	run kollet doctor || die "kollet doctor found problems; fix them as described above, then run make up again"
 	say "The node"
 	bootstrap
 	say "A guest"
 	boot
-	say "What an upgrade of libvirt would change"
+	say "Plan of the libvirt upgrade"
 	upgrade
-	say "The node now"
+	say "The node after the upgrade"
 	run kollet guests
 	run kollet history
 	run kollet status
 	finish
 }
 
-# check refuses machines on which make up would meddle with somebody's node.
+# check: refuses machines that are a kollet node already.
 check() {
 	if [ -e "$node_file" ] && ! made file "$node_file" || [ -e /var/lib/kollet ] && ! made tree /var/lib/kollet; then
-		die "this machine is a kollet node already ($node_file, /var/lib/kollet); make up is for machines that are none"
+		die "this machine is already a kollet node ($node_file, /var/lib/kollet); run make up on another machine"
 	fi
 	mkdir -p "$mine"
 }
 
-# run shows a command and runs it.
+# run: prints a command and runs it.
 run() {
 	printf '$ %s\n' "$*"
 	"$@"
 }
 
-# node_file writes the node file, unless it was written before.
+# node_file: writes the node file, unless it exists.
 node_file() {
 	if [ -e "$node_file" ]; then
-		note "is there already"
+		note "exists already"
 		return
 	fi
 	making file "$node_file"
@@ -74,7 +74,7 @@ node_file() {
 		images: {registry: $registry/kolla, tag: "$old"}
 		network: linuxbridge
 		vars:
-		  virt_type: ${VIRT_TYPE:-qemu} # emulation, which works everywhere; kvm where it can be used
+		  virt_type: ${VIRT_TYPE:-qemu} # emulation, which works everywhere; use kvm if the machine has it
 		  rabbit_host: 127.0.0.1
 		secrets:
 		  rabbit_password: {file: $password_file}
@@ -84,11 +84,11 @@ node_file() {
 
 bootstrap() {
 	if [ -e /var/lib/kollet/current ]; then
-		note "is there already"
-		run kollet status || true # what is wrong shows below
+		note "exists already"
+		run kollet status || true # the next steps report problems
 		return
 	fi
-	# What the node and its containers leave on the machine.
+	# What the node and its containers create on the machine.
 	making images "$registry/kolla"
 	for path in /var/lib/kollet /var/log/kollet /run/libvirt /run/libvirtd.pid /run/virtlogd.pid; do
 		[ -e "$path" ] || making tree "$path"
@@ -97,11 +97,11 @@ bootstrap() {
 		ls -d "/sys/fs/cgroup/$group" /sys/fs/cgroup/*/"$group" >/dev/null 2>&1 || making cgroup "$group"
 	done
 	making node /var/lib/kollet
-	run kollet bootstrap || die "the node could not be made; see above, and kollet logs SERVICE"
+	run kollet bootstrap || die "kollet bootstrap failed; see above, and kollet logs SERVICE"
 }
 
-# instance is the guest's directory on this machine: libvirt and nova-compute
-# have it in their volume.
+# instance: prints the guest's directory on this machine, which is in the volume of
+# libvirt and nova-compute.
 instance() {
 	echo "$(docker volume inspect --format '{{.Mountpoint}}' nova_compute)/instances/$uuid"
 }
@@ -111,11 +111,11 @@ virsh() { kollet exec nova-libvirt -- virsh "$@"; }
 boot() {
 	dir=$(instance)
 	if virsh list --uuid | grep -q "$uuid"; then
-		note "$guest runs already"
+		note "$guest is already running"
 	else
 		inside=/var/lib/nova/instances/$uuid
 		mkdir -p "$dir"
-		rm -f "$dir/console.log" # of an earlier life
+		rm -f "$dir/console.log" # of an earlier run
 		cp build/guest/vmlinuz build/guest/initrd "$dir"
 		guest xml "$guest" "$uuid" "$inside" >"$dir/domain.xml"
 		run kollet exec nova-libvirt -- virsh define "$inside/domain.xml"
@@ -132,7 +132,7 @@ boot() {
 	run guest watch "$dir/console.log" "$pid" true
 }
 
-# upgrade goes to the version that does not run.
+# upgrade: upgrades to the version that is not running.
 upgrade() {
 	to=$new
 	! kollet status | grep -q "/nova-libvirt:$new " || to=$old
@@ -140,18 +140,18 @@ upgrade() {
 	run kollet plan --image "$image"
 	say "The upgrade, with the guest's console"
 	run guest watch "$dir/console.log" "$pid" kollet upgrade --image "$image" ||
-		die "the upgrade failed or the guest did not come through; see above, kollet history and kollet logs nova-libvirt"
-	virsh list --uuid | grep -q "$uuid" || die "libvirt does not know the guest any more"
+		die "the upgrade failed or the guest did not survive it; see above, kollet history and kollet logs nova-libvirt"
+	virsh list --uuid | grep -q "$uuid" || die "libvirt no longer knows the guest"
 }
 
 finish() {
 	cat <<-TEXT
 
-		The guest that the old libvirt started runs on under the new one, process $pid.
-		Look around:     export DOCKER_HOST=$DOCKER_HOST PATH=$checkout/bin:\$PATH
+		The guest that the old libvirt started keeps running under the new one, process $pid.
+		Explore:         export DOCKER_HOST=$DOCKER_HOST PATH=$checkout/bin:\$PATH
 		                 kollet help; kollet exec nova-libvirt -- virsh list
 		Upgrade again:   make up
-		Take it away:    make down
+		Remove it:       make down
 	TEXT
 }
 
