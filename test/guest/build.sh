@@ -1,11 +1,11 @@
 #!/bin/sh
-# Builds the guest of the tests: Debian's kernel for virtual machines, and an
-# initramfs of one static busybox with the init beside this script.
+# Builds the guest of the tests: Debian's cloud kernel, and an initramfs with a static
+# busybox and the init from this directory.
 #
-#	build.sh DIR	makes DIR/vmlinuz and DIR/initrd
+#	build.sh DIR	creates DIR/vmlinuz and DIR/initrd
 #
 # Needs apt-get (with package lists), dpkg-deb, cpio, gzip, and busybox from
-# busybox-static. Nothing is installed.
+# busybox-static. Installs nothing.
 set -eu
 [ $# = 1 ] || { echo "usage: $0 DIR" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,11 +18,11 @@ command -v cpio >/dev/null || { echo "cpio is not installed; install it with: ma
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The meta package depends on the current kernel's package.
+# The metapackage depends on the package of the current kernel.
 meta=linux-image-cloud-amd64
 package=$(apt-cache depends --important "$meta" | sed -n 's/^ *Depends: \(linux-image-.*-cloud-amd64\)$/\1/p' | head -n 1)
 [ -n "$package" ] || { echo "apt knows no $meta; run apt-get update first" >&2; exit 1; }
-# As root apt-get runs as another user where it can; it must be able to write.
+# If possible, apt-get downloads as another user, which must be able to write here.
 chmod 755 "$work"
 mkdir -m 777 "$work/deb"
 (cd "$work/deb" && apt-get -q download "$package")

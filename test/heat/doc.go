@@ -1,3 +1,3 @@
-// Package heat has OpenStack Heat's own engine read the templates of
-// playbooks/heat, and kollet read the user-data that Heat makes of them.
+// Package heat tests the templates of playbooks/heat: OpenStack Heat's own engine
+// reads them, and kollet reads the user-data that Heat creates from them.
 package heat

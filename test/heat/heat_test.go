@@ -14,7 +14,7 @@ import (
 
 const templates = "../../playbooks/heat"
 
-// job is a template with its parameters, and answer what Heat says to it.
+// job is a template with its parameters, answer is Heat's result.
 type (
 	job struct {
 		Template   string            `json:"template"`
@@ -26,13 +26,14 @@ type (
 	}
 )
 
-// validate has Heat read templates, all in one go: it takes seconds to start.
+// validate has Heat read several templates at once, because Heat takes seconds to
+// start.
 func validate(t *testing.T, jobs ...job) (answers []answer) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	given, err := json.Marshal(jobs)
 	check(t, err)
-	cmd := exec.Command("/usr/bin/python3", "validate.py") // Debian's Python is the one that has Heat
+	cmd := exec.Command("/usr/bin/python3", "validate.py") // Heat is installed for Debian's Python
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(given), &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v; if Heat is not installed, install it with: make deps\n%s", err, &stderr)
@@ -44,7 +45,8 @@ func validate(t *testing.T, jobs ...job) (answers []answer) {
 	return answers
 }
 
-// in is a job with a template of a directory; of name only the node's knows.
+// in returns a job for a template in a directory. Only the node's template has the
+// parameter name.
 func in(dir, template, userData string) job {
 	j := job{filepath.Join(dir, template), map[string]string{
 		"image": "debian-12-node", "flavor": "compute", "network": "management", "user_data": userData,
@@ -65,8 +67,7 @@ func TestTemplatesAreValid(t *testing.T) {
 	}
 }
 
-// What is wrong is found, so that a template in which nothing is found has
-// nothing of this wrong.
+// The validation must be able to fail: it finds each of these mistakes.
 func TestMistakesAreFound(t *testing.T) {
 	cases := []struct {
 		name, template, from, to string
@@ -78,18 +79,18 @@ func TestMistakesAreFound(t *testing.T) {
 		{"an unknown attribute", node, "[handle, curl_cli]", "[handle, curl]", "curl"},
 		{"an unknown parameter", node, "{get_param: timeout}", "{get_param: patience}", "patience"},
 		{"a missing file", node, "{get_file: signal.sh}", "{get_file: signal.py}", "signal.py"},
-		{"a condition that is none", node, "if: [has_key,", "if: [has_keys,", "has_keys"},
+		{"an unknown condition", node, "if: [has_key,", "if: [has_keys,", "has_keys"},
 		{"a group's parameter", nodes, "          timeout: {get_param: timeout}", "          time: {get_param: timeout}", "time"},
-		{"a group of nothing", nodes, "type: compute-node.yaml", "type: compute.yaml", "compute.yaml"},
+		{"a group of an unknown type", nodes, "type: compute-node.yaml", "type: compute.yaml", "compute.yaml"},
 		{"a mistake in the node", nodes, "", "user_data_fmt: RAW", "user_data_fmt"},
-		{"names that do not vary", nodes, "default: compute-%index%", "default: compute", "%index%"},
+		{"names that are not unique", nodes, "default: compute-%index%", "default: compute", "%index%"},
 	}
 	var jobs []job
 	for _, c := range cases {
 		dir := t.TempDir()
 		check(t, os.CopyFS(dir, os.DirFS(templates)))
 		edited := filepath.Join(dir, c.template)
-		if c.from == "" { // the mistake is in the template that this one names
+		if c.from == "" { // the mistake is in the template that this one uses
 			edited, c.from = filepath.Join(dir, node), "user_data_format: RAW"
 		}
 		replace(t, edited, c.from, c.to)
@@ -97,7 +98,7 @@ func TestMistakesAreFound(t *testing.T) {
 	}
 	for i, a := range validate(t, jobs...) {
 		if !strings.Contains(a.Complaint, cases[i].want) {
-			t.Errorf("%s: got %q, want %q in it", cases[i].name, a.Complaint, cases[i].want)
+			t.Errorf("%s: got %q, want it to contain %q", cases[i].name, a.Complaint, cases[i].want)
 		}
 	}
 }
@@ -107,13 +108,13 @@ func replace(t *testing.T, path, from, to string) {
 	text, err := os.ReadFile(path)
 	check(t, err)
 	if strings.Count(string(text), from) != 1 {
-		t.Fatalf("%q is not once in %s", from, path)
+		t.Fatalf("%s does not contain %q exactly once", path, from)
 	}
 	check(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
 }
 
-// Heat takes kollet's user-data in either of its forms, kollet reads what Heat
-// makes of it, and the signal comes last.
+// Heat accepts both forms of kollet's user-data, kollet can read Heat's message, and
+// the signal comes last.
 func TestMessage(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "node.yaml")
@@ -150,10 +151,10 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// TestSignal runs the script that tells Heat how a first boot ended.
+// TestSignal runs the script that reports the result of a first boot to Heat.
 func TestSignal(t *testing.T) {
 	for name, c := range map[string]struct {
-		finished string // "": none
+		finished string // empty: the file does not exist
 		status   string
 		reason   string
 		exit     int
@@ -172,7 +173,7 @@ func TestSignal(t *testing.T) {
 			}
 			text, err := os.ReadFile(filepath.Join(templates, "signal.sh"))
 			check(t, err)
-			// Of curl's arguments the last is what is posted.
+			// The last argument of curl is the data to post.
 			curl := `sh -c 'for last; do :; done; printf %s "$last" >` + posted + `' curl`
 			text = bytes.ReplaceAll(text, []byte("$CURL"), []byte(curl))
 			text = bytes.ReplaceAll(text, []byte("/var/lib/kollet/provision-finished"), []byte(finished))

@@ -1,13 +1,13 @@
-"""Has Heat's own engine read templates, as far as that goes without a cloud.
+"""Validates templates with Heat's own engine, as far as possible without a cloud.
 
-Reads jobs, a list in JSON of {"template": PATH, "parameters": {NAME: VALUE}}, and
-prints a list with an answer to each: {"complaint": what is wrong, "message": the
-template's multipart message as Heat builds it, if it has one}.
+Reads a JSON list of jobs, {"template": PATH, "parameters": {NAME: VALUE}}, and prints a
+list of answers: {"complaint": error message, "message": the multipart message that Heat
+builds for the template, if any}.
 
-Heat parses the template and those that it names, resolves the parameters, and
-checks every property of every resource against the resource's schema. What only
-a cloud knows is not asked: whether images, flavors and networks exist, and
-whether the image fits the flavor.
+Heat parses the template and the templates that it uses, resolves the parameters, and
+checks the properties of every resource against the resource's schema. It does not check
+what needs a cloud: whether images, flavors and networks exist, and whether the image
+fits the flavor.
 """
 import json
 import logging
@@ -34,13 +34,13 @@ def read(path):
 
 
 def files_beside(path):
-    """What a client sends along with a template: all that it may name."""
+    """Return the files that a client sends with a template."""
     directory = os.path.dirname(path)
     return {name: read(os.path.join(directory, name)) for name in os.listdir(directory) if name.endswith((".yaml", ".sh"))}
 
 
 def without_cloud(configs):
-    """Answers what Heat would ask other services, and its own database."""
+    """Replace Heat's queries of other services and of its database."""
     for target, name, value in (
         (constraints.BaseCustomConstraint, "validate", lambda *_: True),
         (translation.Translation, "translate", lambda _, name, value=None, *rest, **more: value),
@@ -53,7 +53,7 @@ def without_cloud(configs):
 
 
 class Configs:
-    """Stands for the part of the engine that stores software configs."""
+    """Replaces the part of the engine that stores software configs."""
 
     def __init__(self):
         self.kept = {}
@@ -71,7 +71,7 @@ class Configs:
 
 
 def message(tree, configs):
-    """The multipart message of a template, as Heat would store it."""
+    """Return the multipart message of a template, as Heat would store it."""
     made = None
     for made_next in tree.dependencies:  # in the order of their creation
         made_next.action, made_next.status = made_next.CREATE, made_next.COMPLETE

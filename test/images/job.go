@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// job is what the machine's daemons want of a test, for a program.
+// job implements machine.TB for a program.
 type job struct {
 	failed   bool
 	cleanups []func()
 }
 
-// stop is what Fatalf panics with.
+// stop is the value with which Fatalf panics.
 type stop struct{}
 
-// run does the work and then what Cleanup was given, last first. It returns the
-// exit status of the program.
+// run does the work, then calls the functions registered with Cleanup, the last one
+// first. It returns the program's exit status.
 func (j *job) run(work func()) (status int) {
 	defer func() {
 		if r := recover(); r != nil && r != (stop{}) {

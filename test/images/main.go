@@ -1,12 +1,11 @@
-// Command images builds the node's images, in several versions, on a Docker
-// engine of its own, and leaves them in the storage directory of a registry:
+// Command images builds several versions of the node's images with its own Docker
+// engine, and stores them in the storage directory of a registry:
 //
 //	images -to DIR -images "nova-libvirt nova-compute" VERSION...
 //
-// A registry that is started on DIR serves [REGISTRY/]kolla/IMAGE:VERSION. The
-// engine's own data is removed at the end: it is three times as large, and what
-// is worth keeping between two runs, the Debian that all images stand on, is
-// kept by the build script.
+// A registry that uses DIR serves [REGISTRY/]kolla/IMAGE:VERSION. The engine's own data,
+// which is three times as large, is removed at the end. Between two runs, the build script
+// keeps the Debian base of all images.
 package main
 
 import (
@@ -25,8 +24,8 @@ import (
 const script = "containers/images/build.sh"
 
 func main() {
-	machine.Enter(machine.HostNetwork()) // packages come over the network
-	to := flag.String("to", "", "storage directory of the registry; it is replaced when all is built")
+	machine.Enter(machine.HostNetwork()) // to download packages
+	to := flag.String("to", "", "storage directory of the registry; replaced after a successful build")
 	images := flag.String("images", "", "names of images, separated by spaces; default: all")
 	flag.Parse()
 	if *to == "" || flag.NArg() == 0 {
@@ -38,10 +37,10 @@ func main() {
 	os.Exit(status)
 }
 
-// build fills dir.new and then puts it in place of dir.
+// build fills dir.new and then replaces dir with it.
 func build(j *job, dir string, images, versions []string) {
 	fresh := dir + ".new"
-	must(j, "start anew", os.RemoveAll(fresh))
+	must(j, "remove the previous build", os.RemoveAll(fresh))
 	engine := machine.Dockerd(j)
 	registry := machine.NewRegistry(j, machine.RegistryDir(absolute(j, fresh)))
 	for _, version := range versions {
@@ -79,7 +78,7 @@ func size(j *job, dir string) (bytes int64) {
 
 func must(j *job, doing string, err error) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		err = errors.New("see above") // the script has said what is wrong
+		err = errors.New("see above") // the script has printed the error
 	}
 	if err != nil {
 		j.Fatalf("%s: %v", doing, err)

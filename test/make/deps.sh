@@ -1,7 +1,6 @@
 #!/bin/sh
-# Installs the Debian packages that are missing for building, testing and
-# `make up`. Installed packages are left alone. Services of new packages are not
-# started: tests start daemons of their own.
+# Installs missing Debian packages for building, testing and `make up`. Installed packages
+# are not changed. Services of new packages are not started: tests start their own daemons.
 set -eu
 
 packages='
@@ -27,11 +26,11 @@ python3-heat
 # rabbitmq-server              nova-compute and Neutron's agent need a message bus
 # mmdebstrap zstd              the base of the images
 # qemu-*, busybox, cpio        guests, and nodes as virtual machines
-# iproute2 iptables kmod procps  what kollet uses on a node
-# ansible-*, pytest, openssh-* the fleet tests, and the checks of the playbooks
-# python3-heat                 Heat itself checks the Heat templates
-# systemd cloud-init           they check what kollet writes for them; neither runs
-# xorriso genisoimage          they read the images that kollet seed writes
+# iproute2 iptables kmod procps  programs that kollet uses on a node
+# ansible-*, pytest, openssh-* tests of fleets and playbooks
+# python3-heat                 to check the Heat templates with Heat itself
+# systemd cloud-init           to check the files that kollet writes for them; neither runs
+# xorriso genisoimage          to read the images that kollet seed writes
 
 [ "$(id -u)" = 0 ] || { echo "deps: only root can install packages: run make deps with sudo" >&2; exit 1; }
 # shellcheck disable=SC1091
@@ -65,7 +64,7 @@ apt-get -qq update
 # shellcheck disable=SC2086
 apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing
 
-# Not at the next boot either: the tests start them, on the loopback device.
+# Do not start them at the next boot either. The tests start them on the loopback device.
 for package in rabbitmq-server docker-registry openssh-server; do
 	service=$package
 	[ $package != openssh-server ] || service=ssh

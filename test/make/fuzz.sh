@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every fuzz target for a while; go test accepts only one at a time.
+# Runs every fuzz target for a given time, because go test runs only one at a time.
 #
 #	fuzz.sh DURATION
 set -eu

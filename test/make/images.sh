@@ -1,6 +1,5 @@
 #!/bin/sh
-# Builds the container images into build/registry, unless they were built from the
-# same files before.
+# Builds the container images into build/registry, unless they are up to date.
 #
 #	images.sh IMAGES VERSIONS	lists separated by spaces
 set -eu
@@ -8,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 
 mkdir -p build
-exec 9>build/registry.lock # two builds would fill the same directory
+exec 9>build/registry.lock # two builds would write to the same directory
 flock 9
 
 stamp=build/registry.stamp
@@ -22,7 +21,7 @@ if [ -d build/registry ] && [ "$(cat "$stamp" 2>/dev/null)" = "$inputs" ]; then
 fi
 echo "images: building ($1) in versions $2; takes about five minutes"
 rm -f "$stamp"
-# The engine's temporary data, some 5 GB, goes to the disk of the checkout.
+# The engine's temporary data, about 5 GB, is stored on the checkout's disk.
 mkdir -p build/tmp bin
 CGO_ENABLED=0 go build -buildvcs=false -o bin/images ./test/images
 # shellcheck disable=SC2086

@@ -1,22 +1,21 @@
 #!/bin/sh
-# Installs Go where it is missing or older than go.mod asks for. The toolchain is a
-# module, so it comes from the Go module proxy: the one in GOPROXY, or else the one
-# that an older Go names. Where there is no Go at all, that of Debian is installed
-# and asked.
+# Installs Go if it is missing or older than go.mod requires. The toolchain is a module, so
+# it comes from a Go module proxy: the one in GOPROXY, or else the default of an installed
+# Go. If no Go is installed, Debian's is installed to get that default.
 #
 #	toolchain.sh DIR	DIR becomes GOROOT
 #
-# The checksums are of the zip files whose module hashes Go's checksum database
-# lists for golang.org/toolchain@v0.0.1-goVERSION.linux-ARCH.
+# The checksums are those of the zip files of golang.org/toolchain@v0.0.1-goVERSION.linux-ARCH,
+# whose module hashes are in Go's checksum database.
 set -eu
 [ $# = 1 ] || { echo "usage: $0 DIR" >&2; exit 2; }
 root=$1
 version=1.26.8
 
 cd "$(dirname "$0")/../.."
-export GOTOOLCHAIN=local # Go is not to download another one by itself
+export GOTOOLCHAIN=local # Go must not download another toolchain
 
-# An old Go refuses a module that asks for a newer one.
+# An old Go refuses a module that requires a newer one.
 if command -v go >/dev/null && go list -m >/dev/null 2>&1; then
 	echo "toolchain: $(go env GOVERSION) at $(go env GOROOT)"
 	exit 0
@@ -37,7 +36,7 @@ if [ -z "$proxies" ]; then
 		echo "toolchain: GOPROXY is not set: installing Debian's Go, which names the default proxy"
 		DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends golang-go || true
 	fi
-	# Outside of the module, whose go.mod an old Go may refuse.
+	# Run outside of the module, because an old Go may refuse its go.mod.
 	proxies=$(cd / && go env GOPROXY 2>/dev/null) || proxies=
 fi
 # The first entry that is a proxy.
@@ -67,8 +66,8 @@ if ! echo "$sum  $work/go.zip" | sha256sum --check --quiet; then
 fi
 unzip -q "$work/go.zip" -d "$work"
 new="$work/$module@$name"
-# A module's zip keeps no modes, and no go.mod below its root; the go command
-# puts both back in this way: cmd/go/internal/toolchain, download.
+# The zip of a module has no file modes, and no go.mod below its root. This restores both as
+# the go command does: cmd/go/internal/toolchain, download.
 chmod 755 "$new"/bin/* "$new"/pkg/tool/*/*
 find "$new" -name _go.mod -execdir mv {} go.mod \;
 rm -rf "$root"
@@ -76,5 +75,5 @@ chmod 755 "$new"
 mv "$new" "$root"
 
 PATH=$root/bin:$PATH
-go list -m >/dev/null # its error says what is wrong, if anything still is
+go list -m >/dev/null # prints an error if the toolchain does not work
 echo "toolchain: $(go env GOVERSION) at $root"

@@ -1,13 +1,12 @@
-// Tiny is the smallest service worth upgrading: it answers every connection at
-// an address with one line, and can be told to misbehave. Tests and benchmarks
-// make images of it.
+// Tiny is a minimal service for tests and benchmarks: it answers every connection to an
+// address with one line, and can misbehave in several ways.
 //
 //	tiny serve ADDRESS [FILE]   answers with its process id and FILE's first line
-//	tiny fail TEXT [FILE]       prints TEXT and FILE, and ends with status 3
-//	tiny sulk ADDRESS           runs, but answers nobody
-//	tiny leave ADDRESS DELAY    answers, and ends with status 4 after DELAY
-//	tiny ask ADDRESS            prints the answer: a probe
-//	tiny stay                   runs and ignores everything but SIGKILL
+//	tiny fail TEXT [FILE]       prints TEXT and FILE, and exits with status 3
+//	tiny sulk ADDRESS           runs, but does not listen
+//	tiny leave ADDRESS DELAY    answers, and exits with status 4 after DELAY
+//	tiny ask ADDRESS            prints the answer of a service; used as a probe
+//	tiny stay                   runs and ignores all signals except SIGKILL
 package main
 
 import (

@@ -1,11 +1,10 @@
-// Command guest is what `make up` needs to show a guest that is never
-// interrupted:
+// Command guest shows in `make up` that a guest is never interrupted:
 //
 //	guest xml NAME UUID DIR                   prints a libvirt domain that counts on its console
-//	guest watch CONSOLE PID COMMAND [ARG...]  runs a command; shows what it says and what the guest counts, with the time of each
+//	guest watch CONSOLE PID COMMAND [ARG...]  runs a command; shows its output and the guest's count, with times
 //
-// watch ends with the command's exit status, or with 1 if the process PID is
-// another one afterwards or the count skipped.
+// watch exits with the command's exit status, or with 1 if PID is a different process
+// afterwards or the count has a gap.
 package main
 
 import (

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	look  = 20 * time.Millisecond  // between two looks at the console
-	every = 5                      // of the ticks one in so many is shown, about one a second,
-	dense = 700 * time.Millisecond // and all of them for so long after the command said something
-	after = 10                     // ticks to wait for when the command has ended
-	limit = time.Minute            // for these
+	look  = 20 * time.Millisecond  // interval at which the console is read
+	every = 5                      // show every fifth tick, about one per second
+	dense = 700 * time.Millisecond // show all ticks for this long after output of the command
+	after = 10                     // number of ticks to wait for after the command has exited
+	limit = time.Minute            // time limit for these ticks
 )
 
 // watch runs the command beside the guest.
@@ -46,7 +46,7 @@ func watch(console string, pid int, command []string) (status int, err error) {
 		return 1, fmt.Errorf("the guest is gone: %w", err)
 	}
 	if now != before {
-		return 1, fmt.Errorf("process %d is another one now, not the guest", pid)
+		return 1, fmt.Errorf("process %d is no longer the guest", pid)
 	}
 	ticks, err := machine.Ticks(console)
 	if err != nil {
@@ -58,11 +58,11 @@ func watch(console string, pid int, command []string) (status int, err error) {
 			return 1, fmt.Errorf("the guest's count is broken: tick %d after %d", ticks[i], ticks[i-1])
 		}
 	}
-	s.line("guest", fmt.Sprintf("process %d counted from %d to %d and skipped nothing; longest pause %.2f s", pid, first, c.last, c.pause.Seconds()))
+	s.line("guest", fmt.Sprintf("process %d counted from %d to %d without a gap; longest pause %.2f s", pid, first, c.last, c.pause.Seconds()))
 	return status, nil
 }
 
-// during runs the command, shows its output, and counts until it ends.
+// during runs the command, and shows its output and the guest's count until it exits.
 func (c *counter) during(command []string) (status int, err error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	out, w := io.Pipe()
@@ -134,18 +134,18 @@ func (c *counter) until(n int) error {
 	return nil
 }
 
-// started is when a process started, in clock ticks after boot: field 22 in
-// proc_pid_stat(5). With its id it names a process for good.
+// started returns a process's start time in clock ticks after boot, field 22 of
+// proc_pid_stat(5). Together with the process id it identifies a process.
 func started(pid int) (string, error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return "", err
 	}
-	// The second field, in parentheses, may hold spaces.
+	// The second field, in parentheses, may contain spaces.
 	_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " ")
 	fields := strings.Fields(rest)
 	if len(fields) < 20 {
-		return "", fmt.Errorf("strange /proc/%d/stat: %q", pid, stat)
+		return "", fmt.Errorf("/proc/%d/stat is malformed: %q", pid, stat)
 	}
 	return fields[19], nil
 }
@@ -166,7 +166,7 @@ func (s *screen) line(who, text string) {
 	fmt.Printf("%s  %-7s  %s\n", now.Format("15:04:05.000"), who, text)
 }
 
-// said is when kollet said something last.
+// said returns the time of kollet's last output.
 func (s *screen) said() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

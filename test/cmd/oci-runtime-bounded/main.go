@@ -1,6 +1,6 @@
-// Command oci-runtime-bounded stands in for runc on machines whose capability
-// bounding set is restricted. Docker takes it with --add-runtime and
-// --default-runtime, containerd as the runtime option BinaryName.
+// Command oci-runtime-bounded replaces runc on machines whose capability bounding set is
+// restricted. Configure it with Docker's options --add-runtime and --default-runtime, or
+// containerd's runtime option BinaryName.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command vmagent runs, in a virtual machine of the tests, what the test
-// outside asks for; see test/vm/channel.
+// Command vmagent runs in a virtual machine and executes commands for the test outside;
+// see test/vm/channel.
 package main
 
 import (
@@ -20,7 +20,7 @@ func main() {
 	os.Exit(1)
 }
 
-// serve reads on when nobody listens outside: the port reads as empty then.
+// serve keeps reading while no test is connected: the port then reads as empty.
 func serve(boot string) error {
 	port, err := os.OpenFile("/dev/virtio-ports/"+channel.Port, os.O_RDWR, 0)
 	if err != nil {

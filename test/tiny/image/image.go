@@ -1,4 +1,4 @@
-// Package image makes container images of the tiny service for tests.
+// Package image creates container images of the tiny service for tests.
 package image
 
 import (
@@ -23,16 +23,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Image is what an image of the tiny service is made of. Images with different
-// tags differ in content, and the service answers with its tag.
+// Image describes an image of the tiny service. Images with different tags differ in
+// content, and the service answers with its tag.
 type Image struct {
 	Tag     string
-	Program string           // what the program is called in /bin; tiny if empty
-	Ballast int              // so many bytes more that cannot be compressed
-	Config  func(*v1.Config) // changes how the image starts
+	Program string           // name of the program in /bin; tiny if empty
+	Ballast int              // size of additional data that cannot be compressed, in bytes
+	Config  func(*v1.Config) // changes the image's configuration
 }
 
-// Program is the tiny service's program, built once.
+// Program returns the tiny service's program, which is built once.
 func Program(t testing.TB) []byte {
 	t.Helper()
 	program, err := build()
@@ -56,7 +56,7 @@ var build = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// Make makes the image.
+// Make creates the image.
 func (i Image) Make(t testing.TB) v1.Image {
 	t.Helper()
 	program := "/bin/tiny"
@@ -109,7 +109,7 @@ func (i Image) layer(t testing.TB, program string) v1.Layer {
 	return l
 }
 
-// Push puts the image into a registry, as ADDRESS/REPOSITORY:TAG.
+// Push pushes the image to a registry, as ADDRESS/REPOSITORY:TAG.
 func (i Image) Push(t testing.TB, address, repository string) {
 	t.Helper()
 	ref, err := name.NewTag(address+"/"+repository+":"+i.Tag, name.Insecure)
