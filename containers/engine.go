@@ -1,7 +1,7 @@
-// Package containers says what kollet needs of a container engine, and nothing
-// more: it knows images and containers, but no services, generations or
-// upgrades. The packages below it put Docker and containerd behind Engine; the
-// conformance package holds the one suite that each of them must pass.
+// Package containers declares what kollet needs from a container engine, and
+// nothing more: images and containers, but no services, generations or upgrades.
+// The packages below it implement Engine for Docker and containerd; package
+// conformance is the test suite that both must pass.
 package containers
 
 import (
@@ -14,77 +14,77 @@ import (
 // ErrNotFound is returned, wrapped, when an image or a container does not exist.
 var ErrNotFound = errors.New("not found")
 
-// ErrUnreachable is returned, wrapped, when the engine does not answer or went
-// away meanwhile: what was asked for may have happened or not.
+// ErrUnreachable is returned, wrapped, when the engine does not answer or stops
+// during a request: what was requested may or may not have happened.
 var ErrUnreachable = errors.New("container engine cannot be reached")
 
-// ErrRegistryUnreachable is returned, wrapped, by a pull that did not come as far
-// as an answer of the registry. It is mostly the network that is missing.
+// ErrRegistryUnreachable is returned, wrapped, by a pull that got no answer from
+// the registry, usually because the network is not up.
 var ErrRegistryUnreachable = errors.New("cannot be reached")
 
-// Engine is a container engine on this machine. All methods are safe for
-// concurrent use, honour their context, and return errors that say what was
-// being done and to what. Identifiers of containers are the engine's own and
-// never change, names do.
+// Engine is a container engine on this host. All methods are safe for concurrent
+// use, honour their context, and return errors of one line that say what was
+// being done and to what; errors.Is finds the cause. A container's id is chosen
+// by the engine and never changes; its name may change.
 type Engine interface {
-	// Info asks the engine who it is. It fails when the engine cannot be
-	// reached; the error then names the address that was tried.
+	// Info returns the engine's version and settings. If the engine cannot be
+	// reached, the error is ErrUnreachable and names the address.
 	Info(ctx context.Context) (Info, error)
 
-	// Image looks an image up among those on this machine, by tag, digest or
-	// id. It never contacts a registry. ErrNotFound when it is absent.
+	// Image looks up an image on this host by tag, digest or id. It never
+	// contacts a registry. ErrNotFound if the image is absent.
 	Image(ctx context.Context, ref string) (Image, error)
-	// Pull fetches an image from its registry. It contacts the registry even if
-	// the image is present. Layers that are present are not fetched again.
-	// progress, which may be nil, is called from one goroutine. ErrNotFound
-	// when the registry answers that it has no such image or tag.
+	// Pull fetches an image from its registry, and contacts the registry even
+	// if the image is present. Layers that are present are not fetched again.
+	// progress may be nil; it is called from one goroutine. ErrNotFound if the
+	// registry has no such image or tag.
 	Pull(ctx context.Context, ref string, progress func(Progress)) (Image, error)
-	// Load takes all images from an archive, under the names that it gives them;
-	// an image that has such a name already loses it. archive is a tar without
-	// compression, as `docker save` writes it or, where the engine knows that,
-	// an OCI image layout. No registry is contacted. An image that was loaded may
-	// have no Digest, or one that no registry knows. What was loaded before an
-	// error may stay.
+	// Load imports all images of an archive under the names in the archive; an
+	// image that already has such a name loses it. archive is an uncompressed
+	// tar in the format of `docker save` or, if the engine supports it, an OCI
+	// image layout. No registry is contacted. A loaded image may have no Digest,
+	// or one that no registry has. After an error, some of the images may be
+	// loaded.
 	Load(ctx context.Context, archive io.Reader) error
-	// RemoveImage drops an image by id with all its names. It is no error if
-	// the image is gone; it is one if a container uses it, running or not, and
-	// then nothing is dropped.
+	// RemoveImage removes an image by id, with all its names. It does nothing
+	// if the image is absent. It fails, and removes nothing, if a container
+	// uses the image, running or not.
 	RemoveImage(ctx context.Context, id string) error
 
-	// Create makes a container from spec and returns its id; nothing runs yet.
-	// A failed Create leaves nothing behind, unless the engine went away
-	// (ErrUnreachable). The name must be free, the image present (else
-	// ErrNotFound), and so must the sources of bind mounts.
+	// Create creates a container from spec, without starting it, and returns
+	// its id. A failed Create leaves nothing behind, except after
+	// ErrUnreachable. The name must not be in use, and the image (otherwise
+	// ErrNotFound) and the sources of bind mounts must exist.
 	Create(ctx context.Context, spec Spec) (id string, err error)
-	// Start runs a created or stopped container. It is no error if it runs.
-	// A container that cannot start is kept, not running.
+	// Start starts a created or stopped container. It does nothing if the
+	// container is running. A container that cannot be started is kept.
 	Start(ctx context.Context, id string) error
-	// Stop sends the stop signal, waits for grace (rounded up to whole seconds
-	// where the engine counts so), kills, and returns when the container has
-	// ended and the engine has cleaned up. The engine does not restart what was
-	// stopped so; unless its policy is RestartAlways, not even when it is
-	// restarted itself. It is no error if the container does not run.
+	// Stop sends the stop signal, waits for grace (which engines may round up
+	// to whole seconds), kills what still runs, and returns when the container
+	// has exited and the engine has cleaned up. The engine does not start a
+	// stopped container again; with RestartAlways it may when it is restarted
+	// itself. Stop does nothing if the container is not running.
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	// Update sets a container's name and restart policy, running or not.
-	// It does nothing where both already hold. It fails, and changes nothing,
-	// when another container has the name.
+	// It does nothing if both are set already. It fails, and changes nothing,
+	// if another container has the name.
 	Update(ctx context.Context, id, name string, restart Restart) error
-	// Remove deletes a container that does not run, with its writable layer but
-	// without its named volumes. It is no error if it is gone.
+	// Remove removes a stopped container and its writable layer, but not its
+	// named volumes. It does nothing if the container is absent.
 	Remove(ctx context.Context, id string) error
 
-	// Inspect tells all about one container. ErrNotFound when it is gone.
+	// Inspect returns a container by id or name. ErrNotFound if it is absent.
 	Inspect(ctx context.Context, id string) (Container, error)
-	// List inspects all containers, running or not, that carry every one of the
-	// labels. A container that vanishes meanwhile is left out.
+	// List returns all containers, running or not, that have every one of the
+	// labels. A container that is removed meanwhile is left out.
 	List(ctx context.Context, labels map[string]string) ([]Container, error)
 
 	// Exec runs a command inside a running container and returns its exit
-	// status. An error means that it could not be run or was interrupted; when
-	// the context ends, the command is killed.
+	// status. An error means that the command could not be run or was
+	// interrupted: it is killed when the context ends.
 	Exec(ctx context.Context, id string, cmd Exec) (status int, err error)
-	// Logs copies what the container printed, standard output and error both,
-	// to w. With Follow, the end of the context is no error.
+	// Logs copies the container's standard output and standard error to w. With
+	// Follow, it returns nil when the context ends.
 	Logs(ctx context.Context, id string, opts LogOptions, w io.Writer) error
 
 	// Close releases the connection.
@@ -94,100 +94,101 @@ type Engine interface {
 // Info describes an engine.
 type Info struct {
 	Name        string `json:"name"`              // docker or containerd
-	Version     string `json:"version"`           // the engine's own
+	Version     string `json:"version"`           // of the engine
 	API         string `json:"api,omitempty"`     // the API version in use
 	Address     string `json:"address"`           // of its socket
-	Root        string `json:"root"`              // where it keeps its data on this machine
+	Root        string `json:"root"`              // its data directory on this host
 	Cgroups     string `json:"cgroups,omitempty"` // cgroup driver and version, such as "systemd, v2"
-	LiveRestore bool   `json:"live_restore"`      // containers survive a restart of the engine
+	LiveRestore bool   `json:"live_restore"`      // containers keep running while the engine is restarted
 }
 
-// Image is an image on this machine.
+// Image is an image on this host.
 type Image struct {
-	ID         string   `json:"id"`                    // content address of its configuration
-	Digest     string   `json:"digest,omitempty"`      // repository@sha256:… it was pulled as, repository in full (docker.io/library/…); empty if it never was
-	Size       int64    `json:"size"`                  // bytes, unpacked
-	Entrypoint []string `json:"entrypoint"`            // as the image declares it
-	Command    []string `json:"command"`               // likewise
-	User       string   `json:"user,omitempty"`        // likewise; empty means root
-	WorkingDir string   `json:"working_dir,omitempty"` // likewise
-	Env        []string `json:"env,omitempty"`         // likewise, KEY=VALUE
+	ID         string   `json:"id"`               // digest of its configuration
+	Digest     string   `json:"digest,omitempty"` // repository@sha256:… with the full repository (docker.io/library/…); empty if it was never pulled
+	Size       int64    `json:"size"`             // bytes, unpacked
+	Entrypoint []string `json:"entrypoint"`       // the fields from here on are as the image declares them
+	Command    []string `json:"command"`
+	User       string   `json:"user,omitempty"` // empty: root
+	WorkingDir string   `json:"working_dir,omitempty"`
+	Env        []string `json:"env,omitempty"` // KEY=VALUE
 	StopSignal string   `json:"stop_signal,omitempty"`
 }
 
-// Progress is one step of a pull. Totals grow while the engine learns of layers.
+// Progress is the state of a pull. Total grows as layers become known.
 type Progress struct {
-	Done, Total int64 // bytes fetched, of those known so far
+	Done, Total int64 // bytes
 	Status      string
 }
 
-// Restart says what the engine does with a container that ended by itself or
-// whose engine restarted.
+// Restart is a restart policy: what the engine does with a container that exited
+// by itself, or when the engine itself is restarted.
 type Restart string
 
 const (
 	RestartNo            Restart = "no"
-	RestartUnlessStopped Restart = "unless-stopped" // unless Stop ended it
-	// RestartAlways on Docker also starts, when the engine itself starts, what
-	// Stop ended; on containerd it is RestartUnlessStopped. Docker 20.10 takes a container that its own crash ended for one
-	// that was stopped by hand, so that only this brings it back.
+	RestartUnlessStopped Restart = "unless-stopped" // unless Stop stopped it
+	// RestartAlways makes Docker also start, when it starts itself, what Stop
+	// stopped; on containerd it is the same as RestartUnlessStopped. Docker
+	// 20.10 mistakes a container that died with the engine for one that was
+	// stopped, and only this policy restarts it.
 	RestartAlways Restart = "always"
 )
 
-// Spec is all that a container is made from.
+// Spec is everything that a container is created from.
 type Spec struct {
 	Name       string            `json:"name"`
-	Image      string            `json:"image"` // digest or id, so that it means one thing for ever
+	Image      string            `json:"image"` // by digest or id, so that it cannot change its meaning
 	Labels     map[string]string `json:"labels,omitempty"`
 	Entrypoint []string          `json:"entrypoint,omitempty"`  // replaces the image's
-	Command    []string          `json:"command,omitempty"`     // replaces the image's, which an Entrypoint alone drops
+	Command    []string          `json:"command,omitempty"`     // replaces the image's, which Entrypoint also resets
 	WorkingDir string            `json:"working_dir,omitempty"` // empty: the image's
 	User       string            `json:"user,omitempty"`        // empty: the image's
-	Env        map[string]string `json:"env,omitempty"`         // over the image's
+	Env        map[string]string `json:"environment,omitempty"` // added to the image's
 
 	Privileged bool     `json:"privileged,omitempty"`
 	PID        string   `json:"pid,omitempty"`          // "host" or empty: its own
 	Network    string   `json:"network_mode,omitempty"` // "host", "none" or empty: the engine's default
 	IPC        string   `json:"ipc,omitempty"`          // "host" or empty: its own
-	CgroupNS   string   `json:"cgroup,omitempty"`       // "host" or empty: its own where the kernel has cgroup v2
+	CgroupNS   string   `json:"cgroup,omitempty"`       // "host" or empty: its own on hosts with cgroup v2
 	ReadOnly   bool     `json:"read_only,omitempty"`
 	CapAdd     []string `json:"cap_add,omitempty"` // such as NET_ADMIN
 	CapDrop    []string `json:"cap_drop,omitempty"`
-	Devices    []string `json:"devices,omitempty"` // paths on the host, the same inside
+	Devices    []string `json:"devices,omitempty"` // paths, the same on the host and in the container
 	Mounts     []Mount  `json:"volumes,omitempty"`
 	Ulimits    []Ulimit `json:"ulimits,omitempty"`
 
 	StopSignal string  `json:"stop_signal,omitempty"` // empty: the image's, else SIGTERM
 	Restart    Restart `json:"restart"`
-	LogSize    int64   `json:"log_size,omitempty"`  // bytes kept in one log file before it is rotated; 0: the engine's default
-	LogFiles   int     `json:"log_files,omitempty"` // how many are kept
+	LogSize    int64   `json:"log_size,omitempty"`  // bytes in a log file before it is rotated; 0: the engine's default
+	LogFiles   int     `json:"log_files,omitempty"` // how many log files are kept
 }
 
-// Mount kinds.
+// Types of mounts.
 const (
-	Bind   = "bind"   // Source is a path on the host and must exist
-	Volume = "volume" // Source is a volume's name; made when absent, with what the image has at Target; outlives containers
+	Bind   = "bind"   // Source is a path on the host, which must exist
+	Volume = "volume" // Source is a volume's name; created if absent, with the image's content at Target; outlives containers
 	Tmpfs  = "tmpfs"  // Source is empty
 )
 
-// Mount places something in a container's file system.
+// Mount is a bind mount, a volume or a tmpfs in a container.
 type Mount struct {
 	Type        string `json:"type"`
 	Source      string `json:"source,omitempty"`
 	Target      string `json:"target"`
 	ReadOnly    bool   `json:"read_only,omitempty"`
-	Propagation string `json:"propagation,omitempty"` // of a bind: rprivate (default), rslave, rshared, or without the r
+	Propagation string `json:"propagation,omitempty"` // of a bind mount: rprivate (default), rslave, rshared, or without the r
 }
 
-// Ulimit is a resource limit, named as in ulimit(1) and getrlimit(2): nofile,
-// memlock, ….  -1 means unlimited.
+// Ulimit is a resource limit, with the name from getrlimit(2) in lower case, such
+// as nofile or memlock. -1 means unlimited.
 type Ulimit struct {
 	Name string `json:"name"`
 	Soft int64  `json:"soft"`
 	Hard int64  `json:"hard"`
 }
 
-// State of a container.
+// State is the state of a container.
 type State string
 
 const (
@@ -198,16 +199,16 @@ const (
 )
 
 // Container is a container as the engine has it now. Spec is read back from the
-// engine, not remembered: fields that the engine fills in by itself (the
-// image's environment, its default mounts, its default limits) are left out, so
-// that it equals the Canonical form of the spec the container was created from
-// (or updated to) unless somebody changed it.
+// engine, without what the engine adds (the image's environment, default mounts,
+// default limits): it equals the Canonical form of the spec that the container
+// was created from, with the name and policy of the last Update, unless the
+// container was changed manually.
 type Container struct {
 	ID       string
 	ImageID  string // as Image.ID
 	Spec     Spec
 	State    State
-	PID      int // of its first process, as this machine's root pid namespace counts; 0 unless running
+	PID      int // of its first process, in the host's pid namespace; 0 unless running
 	ExitCode int // of its last run
 	Error    string
 	Created  time.Time
@@ -220,18 +221,18 @@ type Exec struct {
 	Argv   []string
 	User   string // empty: the container's
 	Env    map[string]string
-	Short  bool // it ends soon and prints little: its output may come when it has ended; without TTY and Stdin
+	Short  bool // ends soon and prints little: output may be delivered at the end; not with TTY or Stdin
 	TTY    bool
-	Stdin  io.Reader        // nil: none; with TTY its end is not passed on
-	Stdout io.Writer        // nil: dropped
-	Stderr io.Writer        // nil: dropped; unused with TTY
+	Stdin  io.Reader        // nil: none; with TTY, end of file is not passed on
+	Stdout io.Writer        // nil: discarded
+	Stderr io.Writer        // nil: discarded; unused with TTY
 	Resize <-chan [2]uint16 // columns and rows of the terminal, with TTY
 }
 
-// LogOptions chooses what Logs copies.
+// LogOptions selects what Logs copies.
 type LogOptions struct {
-	Tail       int       // last lines; 0: all
+	Tail       int       // number of last lines; 0: all
 	Since      time.Time // zero: from the start
-	Follow     bool      // go on until the container ends or the context does
+	Follow     bool      // continue until the container exits or the context ends
 	Timestamps bool
 }

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// inspectLimit is how many containers InspectAll asks an engine about at once.
+// inspectLimit is how many containers InspectAll inspects concurrently.
 const inspectLimit = 4
 
-// InspectAll inspects the containers of a list, several at once, and keeps its
-// order. Those that inspect does not find, since they were removed meanwhile, are
-// left out.
+// InspectAll inspects the containers of a list, several concurrently, and keeps
+// the order. Those for which inspect returns ErrNotFound, because they were
+// removed meanwhile, are left out.
 func InspectAll[T any](list []T, inspect func(T) (Container, error)) ([]Container, error) {
 	found := make([]*Container, len(list))
 	var g errgroup.Group

@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// pinned is an image reference that means one thing for ever.
-var pinned = regexp.MustCompile(`^([^@]+@)?sha256:[0-9a-f]{64}$`)
+// immutable matches an image reference that cannot change its meaning.
+var immutable = regexp.MustCompile(`^([^@]+@)?sha256:[0-9a-f]{64}$`)
 
-// Limits are the resource limits that a Ulimit may name, from getrlimit(2).
+// Limits are the names of resource limits, from getrlimit(2).
 var Limits = []string{"as", "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile",
 	"nproc", "rss", "rtprio", "rttime", "sigpending", "stack"}
 
-// containerName is what Docker and containerd both take for a name.
+// containerName matches the names that both Docker and containerd accept.
 var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]+$`)
 
 var propagations = []string{"", "rprivate", "private", "rslave", "slave", "rshared", "shared"}
 
-// Check finds what no engine could honour, before one is asked: it returns the
-// first problem, naming the field.
+// Check returns the first problem of a spec that no engine accepts, with the name
+// of the field.
 func (s Spec) Check() error {
 	if !containerName.MatchString(s.Name) {
-		return fmt.Errorf("name %q: expected two or more letters, digits and _ . -, the first no sign", s.Name)
+		return fmt.Errorf("name %q; expected two or more letters, digits, '_', '.' and '-', of which the first is a letter or digit", s.Name)
 	}
-	if !pinned.MatchString(s.Image) {
-		return fmt.Errorf("image %q can change its meaning: give its digest (name@sha256:…) or id (sha256:…)", s.Image)
+	if !immutable.MatchString(s.Image) {
+		return fmt.Errorf("image %q can change its meaning; give its digest (name@sha256:…) or id (sha256:…)", s.Image)
 	}
 	modes := []struct {
 		field, value string
@@ -42,15 +42,15 @@ func (s Spec) Check() error {
 	}
 	for _, m := range modes {
 		if !slices.Contains(m.allowed, m.value) {
-			return fmt.Errorf("%s is %q: expected one of %q", m.field, m.value, m.allowed)
+			return fmt.Errorf("%s %q; expected one of %q", m.field, m.value, m.allowed)
 		}
 	}
 	if s.LogSize < 0 || s.LogFiles < 0 || (s.LogFiles > 0 && s.LogSize == 0) {
-		return fmt.Errorf("log_files %d with log_size %d: files are counted only if their size is limited, set log_size", s.LogFiles, s.LogSize)
+		return fmt.Errorf("log_files %d with log_size %d: the number of files needs a limit of their size; set log_size", s.LogFiles, s.LogSize)
 	}
 	for key := range s.Env {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
-			return fmt.Errorf("env %q is not a variable's name", key)
+			return fmt.Errorf("environment: %q is not a variable name", key)
 		}
 	}
 	for _, d := range s.Devices {
@@ -70,21 +70,21 @@ func checkMounts(mounts []Mount) error {
 		target := path.Clean(m.Target)
 		switch {
 		case !path.IsAbs(m.Target) || target == "/":
-			return fmt.Errorf("mount target %q: expected an absolute path below /", m.Target)
+			return fmt.Errorf("mount target %q; expected an absolute path below /", m.Target)
 		case seen[target]:
 			return fmt.Errorf("two mounts have the target %s", target)
 		case m.Type == Bind && !path.IsAbs(m.Source):
 			return fmt.Errorf("bind mount at %s: source %q is not an absolute path", target, m.Source)
 		case m.Type == Volume && (m.Source == "" || strings.Contains(m.Source, "/")):
-			return fmt.Errorf("volume at %s: %q is not a volume's name", target, m.Source)
+			return fmt.Errorf("volume at %s: %q is not a volume name", target, m.Source)
 		case m.Type == Tmpfs && m.Source != "":
-			return fmt.Errorf("tmpfs at %s takes no source, but has %q", target, m.Source)
+			return fmt.Errorf("tmpfs at %s has the source %q; remove it", target, m.Source)
 		case m.Type != Bind && m.Type != Volume && m.Type != Tmpfs:
-			return fmt.Errorf("mount at %s has type %q: expected bind, volume or tmpfs", target, m.Type)
+			return fmt.Errorf("mount at %s: type %q; expected bind, volume or tmpfs", target, m.Type)
 		case !slices.Contains(propagations, m.Propagation):
-			return fmt.Errorf("mount at %s: propagation %q: expected one of %q", target, m.Propagation, propagations[1:])
+			return fmt.Errorf("mount at %s: propagation %q; expected one of %q", target, m.Propagation, propagations[1:])
 		case m.Type != Bind && m.Propagation != "":
-			return fmt.Errorf("mount at %s: only a bind mount has a propagation", target)
+			return fmt.Errorf("mount at %s: only bind mounts have a propagation", target)
 		}
 		seen[target] = true
 	}
@@ -96,11 +96,11 @@ func checkUlimits(limits []Ulimit) error {
 	for _, u := range limits {
 		switch {
 		case !slices.Contains(Limits, u.Name):
-			return fmt.Errorf("ulimit %q: expected one of %s", u.Name, strings.Join(Limits, ", "))
+			return fmt.Errorf("ulimit %q; expected one of %s", u.Name, strings.Join(Limits, ", "))
 		case seen[u.Name]:
-			return fmt.Errorf("ulimit %s is given twice", u.Name)
+			return fmt.Errorf("ulimit %s is set twice", u.Name)
 		case u.Soft < -1 || u.Hard < -1:
-			return fmt.Errorf("ulimit %s is negative: -1 means unlimited", u.Name)
+			return fmt.Errorf("ulimit %s is negative; use -1 for unlimited", u.Name)
 		case u.Hard != -1 && (u.Soft == -1 || u.Soft > u.Hard):
 			return fmt.Errorf("ulimit %s: the soft limit %d is above the hard limit %d", u.Name, u.Soft, u.Hard)
 		}
@@ -109,9 +109,9 @@ func checkUlimits(limits []Ulimit) error {
 	return nil
 }
 
-// Canonical returns a copy in the one form that Engine.Inspect uses, so that
-// two specs that mean the same compare equal: lists whose order says nothing
-// are sorted, paths are clean, defaults that have a name are spelled one way.
+// Canonical returns a copy in the form that Engine.Inspect uses, in which specs
+// with the same meaning are equal: lists without a meaningful order are sorted,
+// paths are clean, and defaults have one spelling.
 func (s Spec) Canonical() Spec {
 	s.Labels = maps.Clone(s.Labels)
 	s.Env = maps.Clone(s.Env)
@@ -154,7 +154,7 @@ func (s Spec) Canonical() Spec {
 	return s
 }
 
-// list copies a list; an empty one is nil.
+// list returns a copy of a list, or nil if it is empty.
 func list[T any](in []T) []T {
 	if len(in) == 0 {
 		return nil
@@ -162,7 +162,8 @@ func list[T any](in []T) []T {
 	return slices.Clone(in)
 }
 
-// capabilities puts names in the form NET_ADMIN, sorted and each once.
+// capabilities returns capability names in the form NET_ADMIN, sorted and without
+// duplicates.
 func capabilities(in []string) []string {
 	out := list(in)
 	for i := range out {
@@ -172,7 +173,7 @@ func capabilities(in []string) []string {
 	return slices.Compact(out)
 }
 
-// String shows a mount in the short form of the command line.
+// String returns a mount in the short form SOURCE:TARGET:OPTIONS.
 func (m Mount) String() string {
 	text := m.Target
 	if m.Source != "" {
