@@ -158,7 +158,7 @@ bench-fleet: deps build ## measure fleets of 10, 50 and 100 nodes on this machin
 	go test -tags scale -run '^TestScale$$' -v -count=1 -timeout 120m ./test/fleet
 
 man: ## generate the manual in docs
-	go generate ./cmd/kollet
+	go generate ./cmd/kollet ./cmd/kollet/reference
 
 clean: ## remove what was built
 	@[ ! -e /var/lib/kollet-up/made ] || { echo "the node of make up uses bin and build: run make down first" >&2; exit 1; }

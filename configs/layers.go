@@ -113,12 +113,6 @@ func (r *Renderer) template(name string) (file string, body []byte, err error) {
 	return "built-in template " + name, body, nil
 }
 
-// Template returns a template's text: the operator's, else the built-in one.
-func (r *Renderer) Template(name string) ([]byte, error) {
-	_, body, err := r.template(name)
-	return body, err
-}
-
 func readError(what, file string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s %s does not exist; create it, or correct the path", what, file)

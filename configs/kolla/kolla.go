@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -64,24 +63,6 @@ func Marshal(c Config) ([]byte, error) {
 		return nil, fmt.Errorf("write config.json: %w", err)
 	}
 	return out.Bytes(), nil
-}
-
-// Parse reads a config.json that Marshal could have written: unknown keys and
-// whatever Validate objects to are errors.
-func Parse(data []byte) (Config, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	var c Config
-	if err := dec.Decode(&c); err != nil {
-		return Config{}, fmt.Errorf("read config.json at byte %d: %w", dec.InputOffset(), err)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return Config{}, fmt.Errorf("read config.json at byte %d: expected nothing after the object", dec.InputOffset())
-	}
-	if err := c.Validate(); err != nil {
-		return Config{}, fmt.Errorf("read config.json: %w", err)
-	}
-	return c, nil
 }
 
 // Command joins a program and its arguments to what config.json's command

@@ -1,6 +1,10 @@
 package kolla_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -82,7 +86,7 @@ func TestEverythingWrongIsSaid(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestTheKeysAreKollas(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":             ``,
 		"unknown key":         `{"command": "x", "files": []}`,
@@ -93,7 +97,7 @@ func TestParseRefuses(t *testing.T) {
 		"no command":          `{}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c, err := kolla.Parse([]byte(text)); err == nil {
+			if c, err := parse([]byte(text)); err == nil {
 				t.Errorf("accepted as %+v", c)
 			}
 		})
@@ -119,11 +123,25 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
+// parse reads a config.json that Marshal could have written.
+func parse(data []byte) (kolla.Config, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var c kolla.Config
+	if err := dec.Decode(&c); err != nil {
+		return c, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return c, errors.New("expected nothing after the object")
+	}
+	return c, c.Validate()
+}
+
+func FuzzMarshal(f *testing.F) {
 	f.Add([]byte(`{"command": "x", "config_files": [{"source": "/a*", "dest": "/b/", "owner": "root:root", "perm": "0600", "optional": true, "merge": true, "preserve_properties": true}]}`))
 	f.Add([]byte(`{"command": "x", "directories": [{"path": "/a", "owner": "root", "perm": "0755"}], "permissions": [{"path": "/a", "owner": "root", "perm": "0755", "recurse": true, "exclude": ["b"]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := kolla.Parse(data)
+		c, err := parse(data)
 		if err != nil {
 			return
 		}
@@ -131,7 +149,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("parsed, but cannot be written: %v", err)
 		}
-		again, err := kolla.Parse(text)
+		again, err := parse(text)
 		if err != nil {
 			t.Fatalf("written, but cannot be read: %v\n%s", err, text)
 		}

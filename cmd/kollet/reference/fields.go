@@ -1,6 +1,6 @@
-// Package reference describes the node file from its Go types: as annotated
-// YAML for help, as a page for the manual, and as a JSON Schema for editors. The
-// meaning of each key is the `doc` tag of its field.
+// Package reference describes the node file from its Go types as annotated YAML,
+// for help. Its tests generate the manual's page and a JSON Schema for editors.
+// The meaning of each key is the `doc` tag of its field.
 package reference
 
 import (

@@ -97,11 +97,11 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// check validates a document by those words of JSON Schema that Schema uses.
+// check validates a document by those words of JSON Schema that jsonSchema uses.
 func check(t *testing.T, doc any) []string {
 	t.Helper()
 	var s map[string]any
-	if err := json.Unmarshal(Schema(), &s); err != nil {
+	if err := json.Unmarshal(jsonSchema(), &s); err != nil {
 		t.Fatal(err)
 	}
 	return conform("", doc, s)

@@ -7,8 +7,8 @@ import (
 	"github.com/kollet/kollet/configs"
 )
 
-// Markdown is the reference as a page of the manual.
-func Markdown() string {
+// markdown returns the reference as a page of the manual.
+func markdown() string {
 	var b strings.Builder
 	b.WriteString("# Node file\n\n" + introduction + `
 Editors check it while you type with the JSON Schema in

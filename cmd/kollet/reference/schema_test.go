@@ -2,9 +2,10 @@ package reference
 
 import "encoding/json"
 
-// Schema is the node file's JSON Schema (draft 2020-12), for editors. kollet's
-// own check knows more: which values a key takes, and which keys go together.
-func Schema() []byte {
+// jsonSchema returns the node file's JSON Schema (draft 2020-12), for editors.
+// kollet's own check knows more: which values a key takes, and which keys go
+// together.
+func jsonSchema() []byte {
 	s := schema(node())
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "kollet node file"
