@@ -13,60 +13,65 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrEnded is wrapped by Wait's error when the container's first process ended
-// without saying why.
-var ErrEnded = errors.New("ended before it was ready")
+// ErrEnded is wrapped by Wait's error when the container's first process exited
+// without reporting a reason.
+var ErrEnded = errors.New("container exited before it was ready")
 
-// pause is how long Wait sleeps between two looks at the gate directory.
-const pause = 2 * time.Millisecond
+// pollInterval is how long Wait waits between two looks at the gate directory.
+const pollInterval = 2 * time.Millisecond
 
-// Make makes a container's gate directory, closed, with its FIFO: to be called
-// before the container is created. It may be called again for a directory that
-// it made: what an earlier container left there is dropped, but an open gate
-// stays open.
+// Process is the first process of a container; *host.Process is one. This
+// package does not import host, because kollet-start imports this package and
+// has to stay small.
+type Process interface {
+	// Ended waits for the process to end, for as long as within, and reports
+	// whether it has.
+	Ended(within time.Duration) (bool, error)
+}
+
+// Make creates a container's gate directory, closed, with its FIFO. It is called
+// before the container is created. It may be called again for the same
+// directory: it removes the files of an earlier container, but an open gate stays
+// open.
 func Make(dir string) error {
-	// Only root may look inside: who can write here can start the service.
+	// Only root has access: whoever can write here can start the service.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make gate: %w", err)
+		return fmt.Errorf("create gate: %w", err)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
-		return fmt.Errorf("make gate: %w", err)
+		return fmt.Errorf("create gate: %w", err)
 	}
 	fifo := filepath.Join(dir, FileFIFO)
 	if err := unix.Mkfifo(fifo, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make gate: fifo %s: %w", fifo, err)
+		return fmt.Errorf("create gate: fifo %s: %w", fifo, err)
 	}
 	for _, name := range []string{FileReady, FileFailed} {
 		err := os.Remove(filepath.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("make gate: %w", err)
+			return fmt.Errorf("create gate: %w", err)
 		}
 	}
 	return nil
 }
 
 // Wait returns nil when the container waits at its gate, or when the gate is
-// open already. It fails when kollet-start reported a failure, with its line;
-// when the process with id pid, the container's first, has ended; and when ctx
-// is done. pid is counted in this process's pid namespace; 0 means that the
-// engine says that the container does not run.
-func Wait(ctx context.Context, dir string, pid int) error {
-	process, err := follow(pid)
-	if err != nil {
-		return err
-	}
-	if process >= 0 {
-		defer unix.Close(process)
-	}
+// already open. It fails with kollet-start's message if kollet-start reported a
+// failure, with ErrEnded if the container's first process has ended, and with
+// the context's error.
+func Wait(ctx context.Context, dir string, first Process) error {
+	wait := time.Duration(0)
 	for {
-		// First whether it lives, then what it left behind: a container that
-		// ends after its last word is not seen as ended without one.
-		ended := process < 0 || readable(process, 0)
+		// The process first, then its files: a container that reports a failure
+		// and exits is not taken for one that exited without a reason.
+		ended, err := first.Ended(wait)
+		if err != nil {
+			return err
+		}
 		if line, err := os.ReadFile(filepath.Join(dir, FileFailed)); err == nil {
 			return errors.New(strings.TrimSpace(string(line)))
 		}
 		if ended {
-			return fmt.Errorf("container (pid %d) %w: see its log", pid, ErrEnded)
+			return fmt.Errorf("%w: see its log", ErrEnded)
 		}
 		if exists(filepath.Join(dir, FileReady)) || IsOpen(dir) {
 			return nil
@@ -74,13 +79,13 @@ func Wait(ctx context.Context, dir string, pid int) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("wait for the container to be ready at its gate %s: %w", dir, err)
 		}
-		readable(process, pause)
+		wait = pollInterval
 	}
 }
 
-// Open lets the container go on, now and at every later start. It does not
-// wait for stable storage, because the service is down meanwhile; Sync does.
-// It may be called again.
+// Open lets the container continue, now and at every later start. It does not
+// wait for stable storage, because the service is down meanwhile; Sync does. It
+// may be called again.
 func Open(dir string) error {
 	fd, err := unix.Open(filepath.Join(dir, FileOpen), unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -90,8 +95,8 @@ func Open(dir string) error {
 	return wake(filepath.Join(dir, FileFIFO))
 }
 
-// wake writes one byte into the FIFO. Nobody reading it is no error: the
-// container looks for the file that is there by now before it waits.
+// wake writes one byte to the FIFO. It is no error if nothing reads it: the
+// container checks for the open file before it waits.
 func wake(fifo string) error {
 	fd, err := unix.Open(fifo, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	switch {
@@ -108,7 +113,7 @@ func wake(fifo string) error {
 	return nil
 }
 
-// Sync makes an open gate survive a power loss.
+// Sync makes an open gate durable: it survives a power loss.
 func Sync(dir string) error {
 	for _, path := range []string{filepath.Join(dir, FileOpen), dir} {
 		f, err := os.Open(path)
@@ -123,33 +128,10 @@ func Sync(dir string) error {
 	return nil
 }
 
-// IsOpen tells whether the gate is open.
+// IsOpen reports whether the gate is open.
 func IsOpen(dir string) bool { return exists(filepath.Join(dir, FileOpen)) }
 
 func exists(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil
-}
-
-// follow returns a descriptor that is readable once the process has ended,
-// pidfd_open(2), or -1 if it already has.
-func follow(pid int) (int, error) {
-	if pid <= 0 {
-		return -1, nil
-	}
-	fd, err := unix.PidfdOpen(pid, 0)
-	switch {
-	case errors.Is(err, unix.ESRCH):
-		return -1, nil
-	case err != nil:
-		return -1, fmt.Errorf("follow process %d: %w", pid, err)
-	}
-	return fd, nil
-}
-
-// readable sleeps until fd is readable, but not longer than limit.
-func readable(fd int, limit time.Duration) bool {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, int(limit.Milliseconds()))
-	return err == nil && n > 0
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,15 +28,21 @@ func put(t *testing.T, dir, name, content string) {
 	}
 }
 
-// sleeper starts a process that stays until it is killed.
-func sleeper(t *testing.T) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+// process is a container's first process, which ends when it is closed.
+type process chan struct{}
+
+func (p process) Ended(within time.Duration) (bool, error) {
+	select {
+	case <-p:
+		return true, nil
+	case <-time.After(within):
+		select { // both may have been ready
+		case <-p:
+			return true, nil
+		default:
+			return false, nil
+		}
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return cmd
 }
 
 func TestMakeKeepsOthersOut(t *testing.T) {
@@ -122,31 +128,28 @@ func TestOpenWithoutAGate(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	running := sleeper(t).Process.Pid
-	gone := sleeper(t)
-	gone.Process.Kill()
-	gone.Wait()
+	running, gone := make(process), make(process)
+	close(gone)
 
 	for _, tc := range []struct {
 		name  string
 		files map[string]string
-		pid   int
+		first process
 		want  string // part of the error; empty: none
 	}{
 		{"ready", map[string]string{FileReady: ""}, running, ""},
 		{"open already", map[string]string{FileOpen: ""}, running, ""},
 		{"failed and still there", map[string]string{FileFailed: "no user \"nova\"\n"}, running, `no user "nova"`},
-		{"failed and gone", map[string]string{FileFailed: "no user \"nova\"\n"}, gone.Process.Pid, `no user "nova"`},
-		{"gone without a word", nil, gone.Process.Pid, "ended before it was ready"},
-		{"gone after it was ready", map[string]string{FileReady: ""}, gone.Process.Pid, "ended before it was ready"},
-		{"never ran", nil, 0, "ended before it was ready"},
+		{"failed and gone", map[string]string{FileFailed: "no user \"nova\"\n"}, gone, `no user "nova"`},
+		{"gone without a reason", nil, gone, "exited before it was ready"},
+		{"gone after it was ready", map[string]string{FileReady: ""}, gone, "exited before it was ready"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := made(t)
 			for name, content := range tc.files {
 				put(t, dir, name, content)
 			}
-			err := Wait(t.Context(), dir, tc.pid)
+			err := Wait(t.Context(), dir, tc.first)
 			switch {
 			case tc.want == "" && err != nil:
 				t.Error(err)
@@ -160,25 +163,25 @@ func TestWait(t *testing.T) {
 func TestWaitSeesWhatHappensLater(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		act  func(t *testing.T, dir string, process *os.Process, cancel func())
+		act  func(t *testing.T, dir string, first process, cancel func())
 		want error
 	}{
-		{"ready", func(t *testing.T, dir string, _ *os.Process, _ func()) { put(t, dir, FileReady, "") }, nil},
-		{"killed", func(t *testing.T, _ string, p *os.Process, _ func()) { p.Kill(); p.Wait() }, ErrEnded},
-		{"cancelled", func(_ *testing.T, _ string, _ *os.Process, cancel func()) { cancel() }, context.Canceled},
+		{"ready", func(t *testing.T, dir string, _ process, _ func()) { put(t, dir, FileReady, "") }, nil},
+		{"killed", func(_ *testing.T, _ string, p process, _ func()) { close(p) }, ErrEnded},
+		{"cancelled", func(_ *testing.T, _ string, _ process, cancel func()) { cancel() }, context.Canceled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dir, process := made(t), sleeper(t).Process
+			dir, first := made(t), make(process)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			done := make(chan error)
-			go func() { done <- Wait(ctx, dir, process.Pid) }()
+			go func() { done <- Wait(ctx, dir, first) }()
 			select {
 			case err := <-done:
 				t.Fatalf("returned %v before anything happened", err)
 			default:
 			}
-			tc.act(t, dir, process, cancel)
+			tc.act(t, dir, first, cancel)
 			if err := <-done; !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}

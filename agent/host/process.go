@@ -15,7 +15,7 @@ var ErrEnded = errors.New("process has ended")
 
 // Process is a process of this machine, not necessarily a child. It is held by a
 // pidfd, which unlike a number is never reused for another process
-// (pidfd_open(2)).
+// (pidfd_open(2)). A nil Process is one that has ended.
 type Process struct {
 	PID int
 	fd  int
@@ -38,7 +38,11 @@ func Open(pid int) (*Process, error) {
 }
 
 // Close closes the pidfd.
-func (p *Process) Close() { _ = unix.Close(p.fd) }
+func (p *Process) Close() {
+	if p != nil {
+		_ = unix.Close(p.fd)
+	}
+}
 
 // Signal sends a signal. It is no error if the process has ended.
 func (p *Process) Signal(signal unix.Signal) error {
@@ -53,6 +57,9 @@ func (p *Process) Signal(signal unix.Signal) error {
 // it has. A zombie has ended: a pidfd becomes readable before the parent reaps
 // the process. A negative time means no limit.
 func (p *Process) Ended(within time.Duration) (bool, error) {
+	if p == nil {
+		return true, nil
+	}
 	deadline := time.Now().Add(within)
 	for {
 		timeout := -1

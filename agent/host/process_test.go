@@ -173,3 +173,14 @@ func TestClosed(t *testing.T) {
 		t.Error("a signal went somewhere")
 	}
 }
+
+func TestNilProcessHasEnded(t *testing.T) {
+	p, err := host.Open(0)
+	if !errors.Is(err, host.ErrEnded) || p != nil {
+		t.Fatalf("%v, %v", p, err)
+	}
+	defer p.Close()
+	if ended, err := p.Ended(-1); !ended || err != nil {
+		t.Errorf("%v, %v", ended, err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/gate/start"
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/plan"
 	"github.com/kollet/kollet/containers"
@@ -143,7 +144,12 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
 	defer cancel()
-	if err := gate.Wait(ctx, t.node.Store().Gate(t.to.Number, s.Name), c.PID); err != nil {
+	first, err := host.Open(c.PID)
+	if err != nil && !errors.Is(err, host.ErrEnded) { // if it has ended, its gate directory may say why
+		return err
+	}
+	defer first.Close()
+	if err := gate.Wait(ctx, t.node.Store().Gate(t.to.Number, s.Name), first); err != nil {
 		return fmt.Errorf("%w%s", err, t.node.LogTail(context.WithoutCancel(ctx), id))
 	}
 	return nil

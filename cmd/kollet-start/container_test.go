@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -166,12 +167,20 @@ func (c container) startProgram(t testing.TB, argv []string, with func(*exec.Cmd
 // staged waits until the container is at its gate.
 func (c container) staged(t testing.TB, p process) {
 	t.Helper()
-	if err := gate.Wait(t.Context(), c.gate, p.Process.Pid); err != nil {
+	if err := gate.Wait(t.Context(), c.gate, p); err != nil {
 		t.Fatalf("%v\n%s", err, p.log(t))
 	}
 	if exe := p.exe(t); !strings.HasSuffix(exe, gate.Start) {
 		t.Fatalf("at its gate it is %s", exe)
 	}
+}
+
+// Ended waits for a moment and reports whether the process is a zombie: nothing
+// reaps it before the test does.
+func (p process) Ended(within time.Duration) (bool, error) {
+	time.Sleep(within)
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+	return strings.Contains(string(stat), ") Z "), err
 }
 
 // says waits for a line of the service; "" is its end.
