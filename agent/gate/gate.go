@@ -1,11 +1,11 @@
-// Package gate is the agreement between kollet and kollet-start, the program
-// that every container starts with: where its files are, and what each of them
-// means. A container waits at its gate until the file FileOpen exists in its gate
-// directory; the FIFO only wakes it, so a wake-up that is lost or doubled does
-// no harm, and a container that its engine restarts later passes at once.
+// Package gate is the contract between kollet and kollet-start, the entrypoint of
+// every container: where its files are and what each of them means. A container
+// waits at its gate until the file FileOpen exists in its gate directory. The
+// FIFO only wakes it, so a lost or repeated wake-up is harmless, and a container
+// that its engine restarts later passes at once.
 //
-// This file is the agreement; host.go is kollet's side of it. kollet-start's
-// side is in cmd/kollet-start.
+// This file is the contract; host.go is kollet's side of it. kollet-start's side
+// is in cmd/kollet-start.
 package gate
 
 // Paths inside a container.
@@ -17,26 +17,26 @@ const (
 
 // Names in a gate directory.
 const (
-	FileOpen   = "open"   // exists once the service may run; made by kollet, removed by nobody
-	FileFIFO   = "fifo"   // one byte wakes the waiting container; made by kollet before the container starts
-	FileReady  = "ready"  // made by kollet-start when all is applied and it waits
-	FileFailed = "failed" // made by kollet-start when it cannot go on: one line that says why; removed by it when it starts again
+	FileOpen   = "open"   // exists once the service may run; created by kollet, never removed
+	FileFIFO   = "fifo"   // one byte wakes the waiting container; created by kollet before the container starts
+	FileReady  = "ready"  // created by kollet-start when the files are applied and it waits
+	FileFailed = "failed" // created by kollet-start when it cannot continue: one line with the reason; kollet-start removes it when it starts again
 )
 
-// kollet-start is the container's entrypoint; its arguments are flags, "--",
-// and the program to become, with its arguments:
+// kollet-start's arguments are flags, "--", and the service's program with its
+// arguments:
 //
 //	/.kollet/start --user=nova --warm=nova-compute --warm=--version -- nova-compute
 //
-// The container itself must run as root: kollet-start changes to the user.
+// The container itself must run as root: kollet-start switches to the user.
 const (
 	FlagUser = "--user=" // user or user:group, names or numbers, as in docker run --user; default root
 	FlagWarm = "--warm=" // one word of the warm-up command; repeated
 )
 
-// Exit codes of kollet-start when it does not become the service. A signal
-// that ends it at its gate gives 128 + the signal's number, as in a shell.
-// Below 126 they are those of sysexits.h(3head), which services rarely use.
+// Exit codes of kollet-start when it does not become the service. If a signal
+// ends it at its gate, the code is 128 + the signal's number, as in a shell. The
+// codes below 126 are those of sysexits.h(3head), which services rarely use.
 const (
 	ExitUsage   = 64  // its arguments are wrong
 	ExitUser    = 67  // the user or group to run as does not exist
@@ -47,8 +47,8 @@ const (
 )
 
 // Strategy is the environment variable that tells the start script of Kolla's
-// images when to copy configuration. kollet-start has done so by then, and sets
-// it to StrategyOnce for the service it becomes.
+// images when to copy configuration. By then kollet-start has copied it, and sets
+// the variable to StrategyOnce for the service.
 const (
 	Strategy     = "KOLLA_CONFIG_STRATEGY"
 	StrategyOnce = "COPY_ONCE"
