@@ -71,7 +71,7 @@ func (a *Agent) checkRoom(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c := doctor.CheckDisk(info.Root); c.Level == doctor.Bad {
+	if c := doctor.CheckDisk(a.node.Host, info.Root); c.Level == doctor.Bad {
 		return fmt.Errorf("check %s: %s; %s", c.Name, c.Text, c.Remedy)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/containers"
@@ -52,7 +53,7 @@ func (h *hub) Info(context.Context) (containers.Info, error) {
 func pulling(t *testing.T, text string) (*Agent, *hub) {
 	t.Helper()
 	h := &hub{here: map[string]string{"web:1": "one"}, beyond: map[string]string{"web:1": "one", "web:2": "two", "db:1": "base"}}
-	a := New(node.Node{Root: t.TempDir(), Engine: h, Name: "n", Command: "pull", Now: time.Now})
+	a := New(node.Node{Root: t.TempDir(), Host: host.Real(), Engine: h, Name: "n", Command: "pull", Now: time.Now})
 	if err := os.MkdirAll(filepath.Dir(a.node.NodeFilePath()), 0o700); err != nil {
 		t.Fatal(err)
 	}

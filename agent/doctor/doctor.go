@@ -1,5 +1,4 @@
-// Package doctor looks for what would make an upgrade fail, or harm guests,
-// before one is tried.
+// Package doctor checks whether an upgrade would fail, or harm guests.
 package doctor
 
 import (
@@ -25,28 +24,29 @@ type Verdict string
 
 const (
 	Fine    Verdict = "ok"
-	Warning Verdict = "warning" // works, but worth mending
+	Warning Verdict = "warning" // works, but should be fixed
 	Bad     Verdict = "problem" // an upgrade would fail, or harm guests
 )
 
-// Run looks for what makes upgrades fail before one is tried.
+// Run does all checks.
 func Run(ctx context.Context, n *node.Node) []Check {
 	engine, info := checkEngine(ctx, n)
-	checks := []Check{engine, checkCgroups(), checkCapabilities(), CheckDisk(n.State())}
+	checks := []Check{engine, checkCgroups(n.Host), checkCapabilities(n.Host), CheckDisk(n.Host, n.State())}
 	if engine.Level != Bad {
-		checks = append(checks, checkLiveRestore(info), CheckDisk(info.Root), checkHostLibvirt(ctx, n))
+		checks = append(checks, checkLiveRestore(info), CheckDisk(n.Host, info.Root), checkHostLibvirt(ctx, n))
 	}
-	return append(checks, checkMachined(), checkModules(), checkKVM(), checkClock(), checkCloudInit(), checkJournal(n), checkNodeFile(n))
+	return append(checks, checkMachined(n.Host), checkModules(n.Host), checkKVM(n.Host), checkClock(n.Host), checkCloudInit(n.Host), checkJournal(n), checkNodeFile(n))
 }
 
-// Precheck runs the checks that an upgrade must not begin without.
+// Precheck does the checks without which an upgrade must not begin, and returns
+// the first problem.
 func Precheck(ctx context.Context, n *node.Node, services []generation.Service) error {
 	engine, info := checkEngine(ctx, n)
-	checks := []Check{engine, CheckDisk(n.State())}
+	checks := []Check{engine, CheckDisk(n.Host, n.State())}
 	if engine.Level != Bad {
-		checks = append(checks, CheckDisk(info.Root), checkHostLibvirt(ctx, n))
+		checks = append(checks, CheckDisk(n.Host, info.Root), checkHostLibvirt(ctx, n))
 	}
-	checks = append(checks, checkShared(services)...)
+	checks = append(checks, checkShared(n.Host, services)...)
 	for _, c := range checks {
 		if c.Level == Bad {
 			return fmt.Errorf("check %s: %s; %s", c.Name, c.Text, c.Remedy)
@@ -70,7 +70,7 @@ func checkNodeFile(n *node.Node) Check {
 	_, err := target.Read(n, target.Options{}, "check")
 	var bad node.BadInput
 	if errors.As(err, &bad) {
-		return Check{"node file", Bad, err.Error(), "mend it; `kollet plan` reads it again"}
+		return Check{"node file", Bad, err.Error(), "fix it; `kollet plan` reads it again"}
 	}
 	if err != nil {
 		return Check{"node file", Bad, err.Error(), "make it readable"}

@@ -16,8 +16,8 @@ func checkEngine(ctx context.Context, n *node.Node) (Check, containers.Info) {
 	return Check{Name: "engine", Level: Fine, Text: fmt.Sprintf("%s %s at %s", info.Name, info.Version, info.Address)}, info
 }
 
-// checkLiveRestore: without it, a restart of dockerd stops every container, and
-// with libvirt's all guests that sit in its cgroup.
+// checkLiveRestore: without live restore, a restart of dockerd stops every
+// container, and with libvirt's container all guests in its cgroup.
 func checkLiveRestore(info containers.Info) Check {
 	if info.Name == "docker" && !info.LiveRestore {
 		return Check{"live-restore", Warning, "a restart of dockerd stops the node's services", `set "live-restore": true in /etc/docker/daemon.json and reload dockerd`}

@@ -5,55 +5,42 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/docker/go-units"
-	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
 )
 
-func checkCgroups() Check {
-	var fs unix.Statfs_t
-	if err := unix.Statfs("/sys/fs/cgroup", &fs); err != nil {
-		return Check{"cgroups", Bad, fmt.Sprintf("/sys/fs/cgroup: %v", err), "mount the cgroup hierarchies"}
-	}
-	if fs.Type == unix.CGROUP2_SUPER_MAGIC {
+func checkCgroups(h host.Host) Check {
+	unified, err := h.CgroupV2()
+	switch {
+	case err != nil:
+		return Check{"cgroups", Bad, err.Error(), "mount the cgroup hierarchies"}
+	case unified:
 		return Check{Name: "cgroups", Level: Fine, Text: "version 2"}
 	}
 	return Check{Name: "cgroups", Level: Fine, Text: "version 1"}
 }
 
-// checkCapabilities: an engine cannot give a privileged container what is
-// missing from its own bounding set (capabilities(7)).
-func checkCapabilities() Check {
-	status, err := os.ReadFile("/proc/self/status")
-	last, lerr := os.ReadFile("/proc/sys/kernel/cap_last_cap")
-	if err != nil || lerr != nil {
-		return Check{"capabilities", Warning, "cannot be read from /proc", "mount /proc"}
+// checkCapabilities: an engine cannot give a privileged container capabilities
+// that are not in its own bounding set (capabilities(7)).
+func checkCapabilities(h host.Host) Check {
+	missing, err := h.MissingCapabilities()
+	if err != nil {
+		return Check{"capabilities", Warning, err.Error(), "allow kollet to call prctl(2)"}
 	}
-	var bounding uint64
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "CapBnd:"); ok {
-			bounding, _ = strconv.ParseUint(strings.TrimSpace(value), 16, 64)
-		}
+	if len(missing) > 0 {
+		return Check{"capabilities", Warning, "this host withholds " + strings.Join(missing, ", "), "privileged containers fail unless the engine's runtime leaves the missing ones out; see docs/operations.md"}
 	}
-	top, _ := strconv.Atoi(strings.TrimSpace(string(last)))
-	if all := uint64(1)<<(top+1) - 1; bounding&all != all {
-		return Check{"capabilities", Warning, fmt.Sprintf("this host restricts capabilities (bounding set %#x of %#x)", bounding, all), "privileged containers fail unless the engine's runtime leaves the missing ones out; see docs/operations.md"}
-	}
-	return Check{Name: "capabilities", Level: Fine, Text: "none is withheld from privileged containers"}
+	return Check{Name: "capabilities", Level: Fine, Text: "all are available to privileged containers"}
 }
 
-// checkShared: a mount that is to be shared with a container must be shared on
-// the host, which systemd sees to and other inits may not
+// checkShared: a mount can be shared with a container only if it is shared on the
+// host. systemd shares all mounts, other init systems may not
 // (Documentation/filesystems/sharedsubtree.rst in the kernel).
-func checkShared(services []generation.Service) []Check {
-	info, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil
-	}
+func checkShared(h host.Host, services []generation.Service) []Check {
 	var checks []Check
 	for _, s := range services {
 		for _, m := range s.Spec.Mounts {
@@ -64,82 +51,51 @@ func checkShared(services []generation.Service) []Check {
 			if real, err := filepath.EvalSymlinks(source); err == nil {
 				source = real // /var/run is a link to /run
 			}
-			at, shared := mountOf(string(info), source)
-			if !shared {
-				checks = append(checks, Check{"mounts", Bad, fmt.Sprintf("%s mounts %s shared, but the mount at %s is private", s.Name, m.Source, at), "mount --make-rshared " + at})
+			at, err := h.MountOf(source)
+			if err != nil {
+				return nil // the engine will report what it cannot mount
+			}
+			if !at.Shared {
+				checks = append(checks, Check{"mounts", Bad, fmt.Sprintf("%s mounts %s shared, but the mount at %s is private", s.Name, m.Source, at.Point), "mount --make-rshared " + at.Point})
 			}
 		}
 	}
 	return checks
 }
 
-// escapes are those of paths in mountinfo.
-var escapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-
-// mountOf finds the mount that a path is on, and whether it is shared
-// (proc_pid_mountinfo(5)).
-func mountOf(mountinfo, path string) (at string, shared bool) {
-	for line := range strings.Lines(mountinfo) {
-		fields := strings.Fields(line)
-		if len(fields) < 7 {
-			continue
-		}
-		point := escapes.Replace(fields[4])
-		below, err := filepath.Rel(point, path)
-		if err != nil || below == ".." || strings.HasPrefix(below, "../") || len(point) < len(at) {
-			continue
-		}
-		at, shared = point, false
-		for _, option := range fields[6:] {
-			if option == "-" {
-				break
-			}
-			shared = shared || strings.HasPrefix(option, "shared:")
-		}
-	}
-	return at, shared
-}
-
-// leastFree is what must be free for an upgrade to begin: room for records and
-// for unpacking, well below one image, whose size is not known before the pull.
+// leastFree is the disk space that an upgrade needs at least: room for records
+// and for unpacking, far less than one image, whose size is unknown before the
+// pull.
 const leastFree = 512 << 20
 
-// CheckDisk makes sure that the disk of a path has room for an upgrade.
-func CheckDisk(path string) Check {
+// CheckDisk checks that the file system of a path has room for an upgrade.
+func CheckDisk(h host.Host, path string) Check {
 	name := "disk " + path
-	existing := path
-	for existing != "/" {
-		if _, err := os.Stat(existing); err == nil {
-			break
-		}
-		existing = filepath.Dir(existing)
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(existing, &fs); err != nil {
+	free, err := h.DiskFree(path)
+	if err != nil {
 		return Check{name, Bad, err.Error(), "make it readable"}
 	}
-	free := int64(fs.Bavail) * fs.Bsize
 	if free < leastFree {
-		return Check{name, Bad, fmt.Sprintf("only %s free", units.BytesSize(float64(free))), fmt.Sprintf("free %s; `kollet gc` drops what nothing needs", units.BytesSize(leastFree))}
+		return Check{name, Bad, fmt.Sprintf("only %s free", units.BytesSize(float64(free))), fmt.Sprintf("free %s; `kollet gc` removes what is no longer needed", units.BytesSize(leastFree))}
 	}
 	return Check{Name: name, Level: Fine, Text: units.BytesSize(float64(free)) + " free"}
 }
 
-func checkMachined() Check {
-	if _, err := os.Stat("/run/systemd/system"); err != nil {
-		return Check{Name: "machined", Level: Fine, Text: "no systemd here: kollet itself keeps guests apart from their container"}
+func checkMachined(h host.Host) Check {
+	if !h.RunsSystemd() {
+		return Check{Name: "machined", Level: Fine, Text: "not needed without systemd: kollet moves guests out of their container's cgroup itself"}
 	}
-	if _, err := os.Stat("/lib/systemd/systemd-machined"); err != nil {
+	if !h.HasFile("/lib/systemd/systemd-machined") {
 		return Check{"machined", Warning, "systemd-machined is not installed", "apt-get install systemd-container: libvirt then puts guests into machine.slice from the start"}
 	}
 	return Check{Name: "machined", Level: Fine, Text: "installed"}
 }
 
-// modules that a compute node's services load by themselves or need.
+// modules are the kernel modules that a compute node's services need.
 var modules = []string{"br_netfilter", "tun", "vhost_net"}
 
-func checkModules() Check {
-	data, err := os.ReadFile("/proc/modules")
+func checkModules(h host.Host) Check {
+	data, err := os.ReadFile(filepath.Join(h.Proc, "modules"))
 	if err != nil {
 		return Check{Name: "modules", Level: Fine, Text: "the kernel has no loadable modules"}
 	}
@@ -151,7 +107,7 @@ func checkModules() Check {
 	}
 	var missing []string
 	for _, m := range modules {
-		if _, err := os.Stat("/sys/module/" + m); err != nil && !loaded[m] {
+		if _, err := os.Stat(filepath.Join(h.Sys, "module", m)); err != nil && !loaded[m] { // built-in modules are in /sys only
 			missing = append(missing, m)
 		}
 	}
@@ -161,32 +117,29 @@ func checkModules() Check {
 	return Check{Name: "modules", Level: Fine, Text: strings.Join(modules, ", ")}
 }
 
-func checkKVM() Check {
-	if _, err := os.Stat("/dev/kvm"); err != nil {
-		return Check{"kvm", Warning, "there is no /dev/kvm", "switch virtualisation on in the firmware, or set vars.virt_type: qemu"}
+func checkKVM(h host.Host) Check {
+	if !h.HasFile("/dev/kvm") {
+		return Check{"kvm", Warning, "/dev/kvm does not exist", "enable virtualization in the firmware, or set vars.virt_type: qemu"}
 	}
-	return Check{Name: "kvm", Level: Fine, Text: "/dev/kvm is there"}
+	return Check{Name: "kvm", Level: Fine, Text: "/dev/kvm exists"}
 }
 
-// checkClock asks the kernel whether its clock is synchronised (adjtimex(2)).
-func checkClock() Check {
-	var t unix.Timex
-	state, err := unix.Adjtimex(&t)
+func checkClock(h host.Host) Check {
+	synchronized, err := h.ClockSynchronized()
 	if err != nil {
-		return Check{"clock", Warning, err.Error(), "let kollet read the clock's state"}
+		return Check{"clock", Warning, err.Error(), "allow kollet to call adjtimex(2)"}
 	}
-	const timeError = 5 // TIME_ERROR
-	if state == timeError || t.Status&unix.STA_UNSYNC != 0 {
-		return Check{"clock", Warning, "not synchronised", "run chrony or systemd-timesyncd: services with a wrong clock look dead to their controllers"}
+	if !synchronized {
+		return Check{"clock", Warning, "not synchronized", "run chrony or systemd-timesyncd: services with a wrong clock look dead to their controllers"}
 	}
-	return Check{Name: "clock", Level: Fine, Text: "synchronised"}
+	return Check{Name: "clock", Level: Fine, Text: "synchronized"}
 }
 
-func checkCloudInit() Check {
-	if _, err := os.Stat("/run/cloud-init"); err != nil {
+func checkCloudInit(h host.Host) Check {
+	if _, err := os.Stat(filepath.Join(h.Run, "cloud-init")); err != nil {
 		return Check{Name: "cloud-init", Level: Fine, Text: "did not run on this boot"}
 	}
-	if _, err := os.Stat("/var/lib/cloud/instance/boot-finished"); err != nil {
+	if !h.HasFile("/var/lib/cloud/instance/boot-finished") {
 		return Check{"cloud-init", Warning, "has not finished", "wait for it: cloud-init status --wait"}
 	}
 	return Check{Name: "cloud-init", Level: Fine, Text: "finished"}

@@ -22,15 +22,16 @@ type Host struct {
 	Run  string // runtime state: sockets, systemd, cloud-init
 
 	Now                 func() time.Time
-	ClockSynchronized   func() (bool, error)     // whether the kernel's clock is synchronized
-	MissingCapabilities func() ([]string, error) // what the kernel knows and this process can never have
+	DiskFree            func(path string) (int64, error) // bytes that are free for a path, which need not exist yet
+	ClockSynchronized   func() (bool, error)             // whether the kernel's clock is synchronized
+	MissingCapabilities func() ([]string, error)         // what the kernel knows and this process can never have
 }
 
 // Real returns the machine that this program runs on.
 func Real() Host {
 	return Host{
 		Root: "/", Proc: "/proc", Sys: "/sys", Run: "/run",
-		Now: time.Now, ClockSynchronized: clockSynchronized, MissingCapabilities: missingCapabilities,
+		Now: time.Now, DiskFree: diskFree, ClockSynchronized: clockSynchronized, MissingCapabilities: missingCapabilities,
 	}
 }
 
@@ -39,6 +40,17 @@ func (h Host) HasFile(path string) bool { return exists(filepath.Join(h.Root, pa
 
 // RunsSystemd reports whether systemd is the init system (sd_booted(3)).
 func (h Host) RunsSystemd() bool { return exists(filepath.Join(h.Run, "systemd/system")) }
+
+func diskFree(path string) (int64, error) {
+	for path != "/" && !exists(path) {
+		path = filepath.Dir(path)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	return int64(fs.Bavail) * fs.Bsize, nil
+}
 
 // clockSynchronized asks the kernel, see adjtimex(2).
 func clockSynchronized() (bool, error) {

@@ -24,7 +24,7 @@ var rooms = map[string][]string{
 	"cmd/kollet/view/...": {"cmd/kollet/view/...", "agent/...", "containers"},
 	"cmd/kollet-start":    {"agent/gate"}, // it is small because it knows nothing else
 
-	"agent": {"agent/doctor", "agent/fetch", "agent/firstboot", "agent/format", "agent/generation", "agent/guest", "agent/health", "agent/journal",
+	"agent": {"agent/doctor", "agent/fetch", "agent/firstboot", "agent/format", "agent/generation", "agent/guest", "agent/health", "agent/host", "agent/journal",
 		"agent/node", "agent/plan", "agent/target", "agent/upgrade", "containers", "containers/failure"},
 	"agent/upgrade": {"agent/doctor", "agent/fetch", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/health", "agent/host",
 		"agent/journal", "agent/node", "agent/nodefile", "agent/plan", "agent/target", "configs", "configs/redact", "containers"},

@@ -1,0 +1,80 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// engine is an engine that has these containers.
+type engine struct {
+	containers.Engine
+	all []containers.Container
+}
+
+func (e engine) List(context.Context, map[string]string) ([]containers.Container, error) {
+	return e.all, nil
+}
+
+// cgroups is a host where process 100, in a container, and this process have
+// these paths in the hierarchy of pids.
+func cgroups(container, own string) files {
+	return files{
+		"proc/self/cgroup":    "0::/\n",
+		"proc/self/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n",
+		"proc/100/cgroup":     "2:pids:" + container + "\n",
+		fmt.Sprintf("proc/%d/task/%[1]d/cgroup", os.Getpid()): "2:pids:" + own + "\n",
+		fmt.Sprintf("proc/%d/task/%[1]d/stat", os.Getpid()):   "1 (libvirtd) S 1 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4711 99",
+	}
+}
+
+// The process that listens at libvirt's socket is this test.
+func TestHostLibvirt(t *testing.T) {
+	running := []containers.Container{{PID: 100, State: containers.StateRunning}}
+	for _, c := range []struct {
+		name   string
+		socket string // below /run; empty: none
+		files  files
+		all    []containers.Container
+		want   Verdict
+	}{
+		{"no libvirt", "", nil, nil, Fine},
+		{"the node's libvirt", "libvirt-sock", cgroups("/docker/abc", "/docker/abc"), running, Fine},
+		{"below the container's cgroup", "libvirt-sock", cgroups("/docker/abc", "/docker/abc/x"), running, Fine},
+		{"the host's libvirt", "libvirt-sock", cgroups("/docker/abc", "/system.slice/libvirtd.service"), running, Bad},
+		{"the host's modular libvirt", "virtqemud-sock", cgroups("/docker/abc", "/system.slice/virtqemud.service"), running, Bad},
+		{"no containers", "libvirt-sock", cgroups("/docker/abc", "/docker/abc"), nil, Bad},
+		{"a stopped container", "libvirt-sock", cgroups("/docker/abc", "/docker/abc"), []containers.Container{{PID: 0, State: containers.StateExited}}, Bad},
+		{"a container that just ended", "libvirt-sock", cgroups("/docker/abc", "/docker/abc"), []containers.Container{{PID: 101, State: containers.StateRunning}, running[0]}, Fine},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := machine(t, c.files)
+			h.Run = t.TempDir() // a socket's path is short
+			if c.socket != "" {
+				path := filepath.Join(h.Run, "libvirt", c.socket)
+				if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				l, err := net.Listen("unix", path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+			}
+			got := checkHostLibvirt(t.Context(), &node.Node{Host: h, Engine: engine{all: c.all}})
+			if got.Level != c.want {
+				t.Errorf("%+v", got)
+			}
+			if want := fmt.Sprintf("process %d, which is in none of this node's containers, listens at %s", os.Getpid(), filepath.Join(h.Run, "libvirt", c.socket)); c.want == Bad && (got.Text != want || !strings.Contains(got.Remedy, "libvirtd.socket")) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
