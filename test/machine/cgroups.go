@@ -17,7 +17,7 @@ import (
 // Cgroups moves processes of a test to cgroups below CgroupParent.
 type Cgroups struct {
 	t      testing.TB
-	mounts map[string]string // mount point of each hierarchy, by its controllers as in /proc/PID/cgroup
+	mounts map[string]string // mount points of the hierarchies, by controllers as in /proc/PID/cgroup
 }
 
 // NewCgroups finds the mounted cgroup hierarchies.
@@ -45,7 +45,7 @@ func NewCgroups(t testing.TB) Cgroups {
 // Hierarchies lists the mounted hierarchies, sorted.
 func (c Cgroups) Hierarchies() []string { return slices.Sorted(maps.Keys(c.mounts)) }
 
-// Of returns the cgroups of a process, by hierarchy.
+// Of returns the cgroups of a process by hierarchy.
 func (c Cgroups) Of(pid int) map[string]string {
 	c.t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -60,8 +60,8 @@ func (c Cgroups) Of(pid int) map[string]string {
 	return all
 }
 
-// Put moves a process to a cgroup below CgroupParent, which is created, in the
-// given hierarchies.
+// Put moves a process to a cgroup below CgroupParent in the given hierarchies, and
+// creates that cgroup.
 func (c Cgroups) Put(pid int, group string, hierarchies ...string) {
 	c.t.Helper()
 	for _, hierarchy := range hierarchies {
@@ -69,7 +69,7 @@ func (c Cgroups) Put(pid int, group string, hierarchies ...string) {
 	}
 }
 
-// PutThread moves a single thread, which only cgroup v1 allows.
+// PutThread moves a single thread. Only cgroup v1 supports this.
 func (c Cgroups) PutThread(tid int, group, hierarchy string) {
 	c.t.Helper()
 	c.write(tid, group, hierarchy, "tasks")
@@ -93,8 +93,8 @@ func (c Cgroups) write(id int, group, hierarchy, file string) {
 	}
 }
 
-// inheritCPUs fills a new cpuset, which accepts no process while it is empty
-// (cpuset(7)).
+// inheritCPUs sets the CPUs and memory nodes of a new cpuset, which accepts no process
+// while they are empty, cpuset(7).
 func (c Cgroups) inheritCPUs(from, to string) {
 	c.t.Helper()
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {

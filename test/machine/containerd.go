@@ -13,12 +13,12 @@ import (
 	"github.com/kollet/kollet/test/machine/bounded"
 )
 
-// Containerd is a containerd of the test's own. Which OCI runtime a container
-// gets is its client's choice: see Runtime.
+// Containerd is a containerd that only the test uses. Its clients choose the OCI
+// runtime of containers: see Runtime.
 type Containerd struct {
 	Address string // path of the socket
 	Root    string // data root
-	PID     int    // as it was last started
+	PID     int    // of the last start
 
 	d   *daemon
 	run string // directory of its state
@@ -27,8 +27,8 @@ type Containerd struct {
 // ContainerdOption changes how containerd is started.
 type ContainerdOption func(t TB, dir string, cmd *exec.Cmd)
 
-// boundedRunc stands before runc in the PATH. Only three commands take a
-// document that says what a process gets.
+// boundedRunc comes before runc in the PATH. Only three commands read a specification
+// with capabilities.
 const boundedRunc = `#!/bin/sh
 PATH=%s
 for word; do
@@ -37,10 +37,10 @@ done
 exec runc "$@"
 `
 
-// BoundedRuntime gives containers what can be given where the capability
-// bounding set is restricted, and changes nothing elsewhere: privileged
-// containers with high resource limits then start. containerd's clients choose
-// the runtime, and its shims find runc in the PATH of containerd.
+// BoundedRuntime lets privileged containers and containers with high resource limits
+// start on machines whose capability bounding set is restricted, with the capabilities
+// and limits that are available. On other machines it changes nothing. Shims find runc
+// in containerd's PATH.
 func BoundedRuntime() ContainerdOption {
 	return func(t TB, dir string, cmd *exec.Cmd) {
 		t.Helper()
@@ -59,9 +59,8 @@ func BoundedRuntime() ContainerdOption {
 	}
 }
 
-// NewContainerd starts a containerd and waits until it listens. When the test
-// ends, it and all processes of its containers are killed and its data is
-// removed.
+// NewContainerd starts containerd and waits until it listens. When the test ends,
+// containerd and all processes of its containers are killed and its data is removed.
 func NewContainerd(t TB, options ...ContainerdOption) *Containerd {
 	t.Helper()
 	program := program(t, "containerd")
@@ -70,7 +69,7 @@ func NewContainerd(t TB, options ...ContainerdOption) *Containerd {
 	e := &Containerd{Address: run + "/containerd.sock", Root: dir + "/data", run: run}
 	config := dir + "/config.toml"
 	text := fmt.Sprintf("version = 2\nroot = %q\nstate = %q\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\n  address = %q\n"+
-		"[plugins.\"io.containerd.internal.v1.restart\"]\n  interval = \"1s\"\n", // of the restart monitor; 10s by default
+		"[plugins.\"io.containerd.internal.v1.restart\"]\n  interval = \"1s\"\n", // of the restart monitor; the default is 10s
 		e.Root, run+"/state", e.Address)
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		t.Fatalf("write containerd's configuration: %v", err)
@@ -98,18 +97,18 @@ func NewContainerd(t TB, options ...ContainerdOption) *Containerd {
 	return e
 }
 
-// Start starts containerd again, on the same data, after Stop or Kill. It does
-// nothing if containerd runs.
+// Start starts containerd again after Stop or Kill, with the same data. It does nothing
+// if containerd is running.
 func (e *Containerd) Start() {
 	e.d.t.Helper()
 	e.d.start()
 	e.PID = e.d.cmd.Process.Pid
 }
 
-// Stop ends containerd as an operator does: containers run on.
+// Stop stops containerd as an operator would. Containers keep running.
 func (e *Containerd) Stop() { e.d.t.Helper(); e.d.end(syscall.SIGTERM) }
 
-// Kill ends containerd as a crash does: containers run on.
+// Kill ends containerd as a crash would. Containers keep running.
 func (e *Containerd) Kill() { e.d.t.Helper(); e.d.end(syscall.SIGKILL) }
 
 // Log is the path of containerd's log.

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TB is the part of testing.TB that this package needs; programs other than
-// tests give their own.
+// TB is the part of testing.TB that this package needs. Programs that are not tests
+// implement it themselves.
 type TB interface {
 	Helper()
 	Name() string
@@ -24,23 +24,22 @@ type TB interface {
 	Cleanup(func())
 }
 
-// ready is how long a daemon may take until it answers. It bounds how long a
-// broken test hangs, nothing else.
+// ready is how long to wait for a daemon. It only limits how long a broken test hangs.
 const ready = 2 * time.Minute
 
-// daemon is a program that runs beside the test, with a log file.
+// daemon is a background program with a log file.
 type daemon struct {
 	t     TB
 	name  string
 	log   string
 	make  func() *exec.Cmd
-	probe func(context.Context) error // nil error: it answers
+	probe func(context.Context) error // returns nil if the daemon answers
 
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when it has exited
 }
 
-// program finds a program of a Debian package.
+// program returns the path of a program that a Debian package installs.
 func program(t TB, name string) string {
 	t.Helper()
 	for _, dir := range filepath.SplitList(os.Getenv("PATH") + ":/usr/sbin:/usr/bin:/sbin") {
@@ -53,8 +52,8 @@ func program(t TB, name string) string {
 	return ""
 }
 
-// Dir makes a directory on disk that is removed after the test, with all that
-// is mounted below it by then. Its path is short enough for a socket below it.
+// Dir creates a directory on disk that is removed after the test, with everything that
+// is mounted below it. Its path is short enough for sockets below it.
 func Dir(t TB, name string) string {
 	t.Helper()
 	if !Inside() {
@@ -66,7 +65,7 @@ func Dir(t TB, name string) string {
 	}
 	t.Cleanup(func() {
 		if err := removeTree(dir); err != nil {
-			t.Logf("remove what %s left: %v", name, err)
+			t.Logf("remove the files of %s: %v", name, err)
 		}
 	})
 	return dir
@@ -88,13 +87,13 @@ func (d *daemon) start() {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setsid = true // an interrupt from the terminal is for the test
+	cmd.SysProcAttr.Setsid = true // an interrupt from the terminal goes to the test only
 	if err := cmd.Start(); err != nil {
 		d.t.Fatalf("start %s: %v", d.name, err)
 	}
 	done := make(chan struct{})
 	go func() {
-		cmd.Wait() // how it ended is in its log
+		cmd.Wait() // its log has the error
 		close(done)
 	}()
 	d.cmd, d.done = cmd, done
@@ -114,7 +113,7 @@ func (d *daemon) await() error {
 		}
 		select {
 		case <-d.done:
-			return errors.New("it ended: " + d.cmd.ProcessState.String())
+			return errors.New("it exited: " + d.cmd.ProcessState.String())
 		case <-ctx.Done():
 			return fmt.Errorf("it does not answer: %w", err)
 		case <-time.After(20 * time.Millisecond):
@@ -134,7 +133,7 @@ func (d *daemon) running() bool {
 	}
 }
 
-// end sends a signal and waits until the process has ended.
+// end sends a signal and waits until the process has exited.
 func (d *daemon) end(s syscall.Signal) {
 	d.t.Helper()
 	if !d.running() {
@@ -146,11 +145,11 @@ func (d *daemon) end(s syscall.Signal) {
 	case <-time.After(ready):
 		d.cmd.Process.Kill()
 		<-d.done
-		d.t.Fatalf("%s did not end on %v\n%s", d.name, s, d.tail())
+		d.t.Fatalf("%s did not exit on %v\n%s", d.name, s, d.tail())
 	}
 }
 
-// tail is the end of the log.
+// tail returns the end of the log.
 func (d *daemon) tail() string {
 	const lines = 40
 	text, err := os.ReadFile(d.log)
@@ -167,8 +166,8 @@ func (d *daemon) tail() string {
 	return fmt.Sprintf("--- last lines of %s:\n%s", d.log, text[from+1:])
 }
 
-// tellOnFailure prints the end of the log if the test failed. It is to be
-// registered after Dir, so that it runs before the log is removed.
+// tellOnFailure prints the end of the log if the test failed. It must be registered
+// after Dir, so that it runs before the log is removed.
 func (d *daemon) tellOnFailure() {
 	d.t.Cleanup(func() {
 		if d.t.Failed() {
@@ -177,7 +176,7 @@ func (d *daemon) tellOnFailure() {
 	})
 }
 
-// count numbers things that need short, unique names.
+// count generates numbers for short, unique names.
 var count = func() func() int {
 	var mu sync.Mutex
 	n := 0

@@ -13,7 +13,7 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// image puts an image with nothing but busybox into the engine, as name.
+// image loads an image that contains only busybox into the engine, as name.
 func image(t *testing.T, e *machine.Docker, name string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,7 +28,7 @@ tar -C root -cf image.tar .`
 	docker(t, e, "import", dir+"/image.tar", name)
 }
 
-// docker runs the docker command and returns what it printed.
+// docker runs the docker command and returns its output.
 func docker(t *testing.T, e *machine.Docker, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("docker", args...)
@@ -40,7 +40,7 @@ func docker(t *testing.T, e *machine.Docker, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// state of a container: running and the pid of its first process.
+// state returns whether a container runs, and the pid of its first process.
 func state(t *testing.T, e *machine.Docker, id string) string {
 	t.Helper()
 	return docker(t, e, "inspect", "--format={{.State.Running}} {{.State.Pid}}", id)
@@ -53,7 +53,7 @@ func TestPrivilegedContainer(t *testing.T) {
 	if got := docker(t, e, "exec", "--privileged", id, "echo", "hello"); got != "hello" {
 		t.Errorf("exec printed %q", got)
 	}
-	// Docker knows capabilities up to number 37, of those all that there are.
+	// Docker knows capabilities up to number 37 and grants all of those.
 	const known = 1<<38 - 1
 	own, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -63,13 +63,13 @@ func TestPrivilegedContainer(t *testing.T) {
 	if got := capabilities(t, docker(t, e, "exec", "--privileged", id, "cat", "/proc/self/status")) & known; got != want {
 		t.Errorf("capabilities inside are %x, want %x", got, want)
 	}
-	// Its cgroup is below the machine's own.
+	// The container's cgroup is below the machine's.
 	if got := docker(t, e, "exec", id, "cat", "/proc/self/cgroup"); !strings.Contains(got, machine.CgroupParent()+"/"+id) {
 		t.Errorf("cgroups inside:\n%s\nwant below %s", got, machine.CgroupParent())
 	}
 }
 
-// capabilities is the bounding set in a file as /proc/PID/status: proc(5).
+// capabilities returns the bounding set in the text of /proc/PID/status, proc(5).
 func capabilities(t *testing.T, status string) uint64 {
 	t.Helper()
 	for line := range strings.Lines(status) {
@@ -127,7 +127,7 @@ func TestDockerLeavesNothing(t *testing.T) {
 		e := machine.Dockerd(t)
 		root = e.Root
 		image(t, e, "busybox")
-		// It outlives its container, in another session and without its cgroup.
+		// It outlives its container, in another session and outside of its cgroup.
 		script := `(for p in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do
 			test -e $p && echo 0 >$p; done; exec sleep 54321) & sleep 1000`
 		docker(t, e, "run", "-d", "--privileged", "--pid=host", "--net=host", "-v", "/sys/fs/cgroup:/sys/fs/cgroup", "busybox", "sh", "-c", script)

@@ -1,30 +1,29 @@
-// Package machine gives tests real daemons on a machine of their own: Docker,
-// containerd, an image registry, RabbitMQ, and guests that count.
+// Package machine gives tests an isolated machine with real daemons: Docker,
+// containerd, an image registry, RabbitMQ, and guests that count on their console.
 //
-// A package whose tests need one hands its TestMain over:
+// A package whose tests need it calls Main in its TestMain:
 //
 //	func TestMain(m *testing.M) { machine.Main(m) }
 //
-// The test binary then starts itself anew, as root, inside new mount, pid,
-// network, IPC and UTS namespaces. A small init, pid 1 there, reaps; when the
-// test ends, is interrupted or is killed, the kernel kills whatever it started.
-// Inside,
+// The test binary then starts itself again, as root, inside new mount, pid, network,
+// IPC and UTS namespaces. Its parent there is a small init, pid 1, which reaps
+// processes. When the test ends, is interrupted or is killed, the kernel kills
+// everything that it started. Inside the machine:
 //
-//   - the network is a loopback device, so fixed ports are free and nothing can
-//     be fetched; /sys shows this network,
-//   - /run is empty, and /etc, /var/lib and /var/log may be written to: that is
-//     thrown away. A scenario can therefore use kollet's real paths,
-//   - /dev/kvm, where there is one, belongs to a group that is not root's, as on
-//     a node,
-//   - TMPDIR is a directory on disk that is removed at the end; see Dir for one
-//     that is removed with the test, mounts and all,
-//   - the cgroup hierarchies are the real ones. Containers are below
-//     CgroupParent, which is removed at the end, and so are those of guests that
-//     were not there before.
+//   - The network is a loopback device, so fixed ports are free and nothing can be
+//     downloaded. /sys shows this network.
+//   - /run is empty. /etc, /var/lib and /var/log are writable, and changes are
+//     discarded at the end, so tests can use kollet's real paths.
+//   - /dev/kvm, if the machine has one, belongs to a group other than root, as on a
+//     node.
+//   - TMPDIR is a directory on disk that is removed at the end. Dir creates a
+//     directory that is removed with its test, including mounts.
+//   - The cgroup hierarchies are those of the host. Containers are below
+//     CgroupParent, which is removed at the end, as are new cgroups of guests.
 //
-// What is not a test calls Enter instead, and gives its own TB.
+// Programs that are not tests call Enter instead and pass their own TB.
 //
-// A scenario reads like this:
+// An example:
 //
 //	engine := machine.Dockerd(t, machine.LiveRestore())
 //	registry := machine.NewRegistry(t)
@@ -39,15 +38,15 @@
 //	// upgrade
 //	machine.AwaitTick(t, console, before+10)
 //	ticks, err := machine.Ticks(console)
-//	// err, and machine.Unbroken(ticks): the guest never missed a beat
+//	// check err and machine.Unbroken(ticks): the guest was never interrupted
 //
-//	engine.Kill() // a crash; engine.Start() comes back to the same data
+//	engine.Kill() // a crash; engine.Start() uses the same data
 //
-// Daemons end with their test. If it failed, the last lines of their logs are
-// printed. All of it needs Debian packages alone; an error that names a missing
-// program ends with the way to install it.
+// Daemons end with their test. If the test failed, the end of their logs is printed.
+// Only Debian packages are needed; an error about a missing program says how to
+// install it.
 //
-// Where the capability bounding set is restricted, as in some containers, runc
-// can start no privileged container. There, Dockerd makes Docker use a runtime
-// that asks for less, see package bounded; Runtime is its path, for others.
+// If the capability bounding set is restricted, as in some containers, runc cannot
+// start privileged containers. Dockerd then configures a runtime that requests fewer
+// capabilities, see package bounded; Runtime returns its path for other uses.
 package machine

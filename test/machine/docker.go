@@ -15,14 +15,14 @@ import (
 	"github.com/kollet/kollet/test/machine/bounded"
 )
 
-// Docker is a Docker engine of the test's own.
+// Docker is a Docker engine that only the test uses.
 type Docker struct {
 	Socket string // unix:///…, for DOCKER_HOST
 	Root   string // data root
-	PID    int    // of dockerd, as it was last started
+	PID    int    // of dockerd's last start
 
 	d       *daemon
-	exec    string // where it keeps the state of what runs
+	exec    string // directory for the state of running containers
 	pidfile string
 }
 
@@ -31,7 +31,7 @@ type DockerOption func(*dockerSetup)
 
 type dockerSetup struct{ args []string }
 
-// LiveRestore lets containers run on while dockerd does not.
+// LiveRestore keeps containers running while dockerd is stopped.
 func LiveRestore() DockerOption { return DockerArgs("--live-restore") }
 
 // DockerArgs adds arguments for dockerd, see dockerd(8).
@@ -39,10 +39,10 @@ func DockerArgs(args ...string) DockerOption {
 	return func(s *dockerSetup) { s.args = append(s.args, args...) }
 }
 
-// Dockerd starts a Docker engine and waits until it answers. When the test
-// ends, the engine and all processes of its containers are killed and its data
-// is removed. Containers have no network but the host's. Registries on loopback
-// addresses need no TLS: that is dockerd's own rule.
+// Dockerd starts a Docker engine and waits until it answers. When the test ends, the
+// engine and all processes of its containers are killed and its data is removed.
+// Containers can only use the host's network. dockerd accepts registries on loopback
+// addresses without TLS.
 func Dockerd(t TB, options ...DockerOption) *Docker {
 	t.Helper()
 	dockerd := program(t, "dockerd")
@@ -51,7 +51,7 @@ func Dockerd(t TB, options ...DockerOption) *Docker {
 	for _, option := range options {
 		option(&setup)
 	}
-	// Sockets have short paths: unix(7) allows 107 bytes.
+	// The path of a socket has at most 107 bytes, unix(7).
 	run := fmt.Sprintf("/run/docker-%d", count())
 	e := &Docker{
 		Socket:  "unix://" + run + ".sock",
@@ -85,15 +85,15 @@ func Dockerd(t TB, options ...DockerOption) *Docker {
 	return e
 }
 
-// Runtime is the path of the OCI runtime to use here: runc, or a program that
-// becomes runc where the capability bounding set is restricted.
+// Runtime returns the path of the OCI runtime to use: runc, or the runtime of package
+// bounded if the capability bounding set is restricted.
 func Runtime(t TB) string {
 	t.Helper()
 	runc := program(t, "runc")
 	if len(bounded.Missing()) == 0 {
 		return runc
 	}
-	// Enter recognizes the name, so this program is that program too.
+	// Enter recognizes the name, so this program can be the runtime.
 	path := filepath.Join(os.Getenv(dirVar), bounded.Name)
 	self, err := os.Executable()
 	if err == nil {
@@ -105,15 +105,15 @@ func Runtime(t TB) string {
 	return path
 }
 
-// Start starts dockerd again, on the same data, after Stop or Kill. It does
-// nothing if dockerd runs.
+// Start starts dockerd again after Stop or Kill, with the same data. It does nothing if
+// dockerd is running.
 func (e *Docker) Start() {
 	e.d.t.Helper()
 	if e.d.running() {
 		return
 	}
-	// dockerd refuses to start if its pidfile names a living process, and in
-	// a small pid namespace numbers come round soon.
+	// dockerd refuses to start if the process in its pidfile exists, and a small pid
+	// namespace reuses numbers quickly.
 	os.Remove(e.pidfile)
 	managed := filepath.Join(e.exec, "containerd/containerd.pid")
 	if pid := readPID(managed); pid != 0 && command(pid) != "containerd" {
@@ -123,12 +123,12 @@ func (e *Docker) Start() {
 	e.PID = e.d.cmd.Process.Pid
 }
 
-// Stop ends dockerd as an operator does, and with it containers that are not
-// live-restored.
+// Stop stops dockerd as an operator would, and thereby containers without
+// live-restore.
 func (e *Docker) Stop() { e.d.t.Helper(); e.d.end(syscall.SIGTERM) }
 
-// Kill ends dockerd as a crash does: containers run on. Its containerd ends too,
-// because the kernel tells it.
+// Kill ends dockerd as a crash would. Containers keep running. Its containerd exits
+// too, by its parent-death signal.
 func (e *Docker) Kill() { e.d.t.Helper(); e.d.end(syscall.SIGKILL) }
 
 // Log is the path of dockerd's log.
@@ -145,7 +145,7 @@ func (e *Docker) ping(ctx context.Context) error {
 	return get(ctx, &client, "http://docker/_ping")
 }
 
-// get asks for a page and wants 200.
+// get requests a page and expects status 200.
 func get(ctx context.Context, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -162,15 +162,14 @@ func get(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// destroy kills the engine and everything that came from its containers: also
-// guests that were moved out of their container's cgroup, which still have the
-// container's root file system.
+// destroy kills the engine and all processes of its containers, including guests that
+// were moved out of a container's cgroup but still use its root file system.
 func (e *Docker) destroy() {
 	e.d.end(syscall.SIGKILL)
 	if pid := readPID(filepath.Join(e.exec, "containerd/containerd.pid")); pid != 0 && command(pid) == "containerd" {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	// Shims first: they would report and clean up behind their containers.
+	// Kill shims first: they would report the end of their containers and clean up.
 	killAll(func(pid int) bool { return strings.Contains(cmdline(pid), e.exec+"/") })
 	killAll(func(pid int) bool { return rootBelow(pid, e.Root) })
 	if err := removeTree(e.exec); err != nil {
@@ -180,7 +179,7 @@ func (e *Docker) destroy() {
 	os.Remove(e.pidfile)
 }
 
-// readPID reads a file that holds a process id; 0 if there is none.
+// readPID reads a process id from a file; 0 if there is none.
 func readPID(path string) int {
 	text, err := os.ReadFile(path)
 	if err != nil {

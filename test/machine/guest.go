@@ -13,19 +13,18 @@ import (
 const (
 	guestKernel = "vmlinuz"
 	guestInitrd = "initrd"
-	Console     = "console.log" // what the guest printed
+	Console     = "console.log" // the guest's output
 )
 
-// guestMemory is what Debian's kernel needs with some to spare, in MiB.
+// guestMemory is slightly more than Debian's kernel needs, in MiB.
 const guestMemory = 128
 
-// guestArgs are the kernel's: output on the serial port, and nothing else
-// there than the guest's count; the rest spares time where every instruction
-// is emulated.
+// guestArgs are the kernel's arguments: output on the serial port, with nothing but the
+// guest's count. The others save time under emulation.
 const guestArgs = "console=ttyS0 quiet loglevel=0 nokaslr mitigations=off no_timer_check"
 
-// guestXML is as little as libvirt takes: emulated, so that it needs no KVM,
-// with neither disk nor network. ACPI is there for the power button.
+// guestXML is a minimal domain: emulated, so that it needs no KVM, without disk and
+// network. ACPI provides the power button.
 const guestXML = `<domain type='qemu'>
   <name>%[1]s</name>
   <uuid>%[2]s</uuid>
@@ -52,21 +51,21 @@ const guestXML = `<domain type='qemu'>
 </domain>
 `
 
-// GuestXML is a libvirt domain that counts on its console, see Ticks. dir is
-// the guest's directory as libvirt sees it; PlaceGuest fills it. It shuts down
-// when libvirt asks it to.
+// GuestXML returns a libvirt domain that counts on its console, see Ticks, and shuts
+// down when libvirt requests it. dir is the guest's directory as libvirt sees it;
+// PlaceGuest fills it.
 func GuestXML(name, uuid, dir string) string {
 	return fmt.Sprintf(guestXML, escape(name), escape(uuid), escape(dir), guestMemory, guestArgs)
 }
 
 func escape(s string) string {
 	var b strings.Builder
-	xml.EscapeText(&b, []byte(s)) // a strings.Builder takes everything
+	xml.EscapeText(&b, []byte(s)) // a strings.Builder returns no errors
 	return b.String()
 }
 
-// PlaceGuest puts the guest's kernel and initramfs into dir and returns the path
-// that its console will have. dir is made if it does not exist.
+// PlaceGuest copies the guest's kernel and initramfs to dir, which it creates if needed,
+// and returns the path of the guest's console.
 func PlaceGuest(t TB, dir string) (console string) {
 	t.Helper()
 	built := filepath.Join(sourceRoot(t), "build/guest")
@@ -81,7 +80,7 @@ func PlaceGuest(t TB, dir string) (console string) {
 	return filepath.Join(dir, Console)
 }
 
-// sourceRoot is the directory of go.mod. Tests run in their package's directory.
+// sourceRoot returns the directory of go.mod. Tests run in their package's directory.
 func sourceRoot(t TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runInit is pid 1 of the machine: it prepares the machine, starts the program
-// again as its child, and reaps what loses its parent. When it returns and its
-// process ends, the kernel kills every process that is left.
+// runInit is pid 1 of the machine: it prepares the machine, starts the program again as
+// its child, and reaps orphans. When its process exits, the kernel kills every remaining
+// process.
 func runInit() (status int, err error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, forwarded...)
@@ -48,7 +48,7 @@ func runInit() (status int, err error) {
 	}
 }
 
-// prepare gives the machine file systems and a loopback of its own.
+// prepare sets up the machine's own file systems and loopback device.
 func prepare(dir string, hostNetwork bool) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -60,8 +60,8 @@ func prepare(dir string, hostNetwork bool) error {
 		return err
 	}
 	resolv, resolvErr := os.ReadFile("/etc/resolv.conf") // often a link into /run
-	// Of two mounts at /run Docker takes the lower one to tell whether it is
-	// shared: getSourceMount in its daemon/oci_linux.go.
+	// With two mounts at /run, Docker checks whether the lower one is shared:
+	// getSourceMount in daemon/oci_linux.go.
 	for unix.Unmount("/run", unix.MNT_DETACH) == nil {
 	}
 	if err := unix.Mount("run", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
@@ -84,11 +84,10 @@ func prepare(dir string, hostNetwork bool) error {
 	return loopbackUp()
 }
 
-// ordinaryKVM gives /dev/kvm, where there is one, the owner and mode that it has
-// on a node (udev's 50-udev-default.rules). Where it is root's alone, libvirt
-// finds as root that QEMU can use it and as the guests' user that it cannot,
-// trusts nothing that it knows, and starts every QEMU program anew for each
-// answer: seconds at a time.
+// ordinaryKVM gives /dev/kvm, if it exists, the owner and mode that it has on a node
+// (udev's 50-udev-default.rules). If only root can access it, libvirt finds that QEMU can
+// use it as root but not as the guests' user, does not trust its cache, and starts every
+// QEMU program again for each query, which takes seconds.
 func ordinaryKVM(dir string) error {
 	const path = "/dev/kvm"
 	var there unix.Stat_t
@@ -100,7 +99,7 @@ func ordinaryKVM(dir string) error {
 		return err
 	}
 	if err := unix.Mount("dev", own, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755"); err != nil {
-		return fmt.Errorf("mount a place for devices: %w", err)
+		return fmt.Errorf("mount a file system for devices: %w", err)
 	}
 	device := filepath.Join(own, "kvm")
 	if err := unix.Mknod(device, unix.S_IFCHR|0o660, int(there.Rdev)); err != nil {
@@ -110,17 +109,17 @@ func ordinaryKVM(dir string) error {
 		return err
 	}
 	if err := unix.Mount(device, path, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("lay a device over %s: %w", path, err)
+		return fmt.Errorf("mount a device over %s: %w", path, err)
 	}
 	return nil
 }
 
-// kvmGroup is any that is not root's: each Debian numbers the group kvm as it
-// comes.
+// kvmGroup is any group other than root. The number of the group kvm differs between
+// Debian machines.
 const kvmGroup = 993
 
-// disposable lays an empty layer over a directory, so that whatever is written
-// there is gone with the machine.
+// disposable mounts an overlay over a directory, so that changes are discarded with the
+// machine.
 func disposable(dir, path string) error {
 	layer := filepath.Join(dir, strings.ReplaceAll(path[1:], "/", "-"))
 	for _, d := range []string{layer + "/new", layer + "/work"} {
@@ -130,15 +129,15 @@ func disposable(dir, path string) error {
 	}
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s/new,workdir=%s/work", path, layer, layer)
 	if err := unix.Mount("overlay", path, "overlay", 0, options); err != nil {
-		return fmt.Errorf("lay an overlay over %s, kept in %s: %w; set TMPDIR to a directory on a disk", path, dir, err)
+		return fmt.Errorf("mount an overlay over %s, with its data in %s: %w; set TMPDIR to a directory on a disk", path, dir, err)
 	}
 	return nil
 }
 
-// keepResolver puts /etc/resolv.conf back, as a file.
+// keepResolver restores /etc/resolv.conf as a file.
 func keepResolver(content []byte, err error) error {
 	if err != nil {
-		return nil // there was none
+		return nil // it did not exist
 	}
 	if err := os.Remove("/etc/resolv.conf"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("keep the name resolver's configuration: %w", err)
@@ -146,9 +145,9 @@ func keepResolver(content []byte, err error) error {
 	return os.WriteFile("/etc/resolv.conf", content, 0o644)
 }
 
-// remountSys mounts a /sys that shows the network devices of the new network
-// namespace: sysfs(5) shows those of the namespace it was mounted in. What was
-// mounted below the old one, the cgroup hierarchies above all, moves along.
+// remountSys mounts a /sys that shows the network devices of the new network namespace:
+// sysfs(5) shows those of the namespace in which it was mounted. Mounts below the old
+// /sys, mainly the cgroup hierarchies, are moved.
 func remountSys() error {
 	const old = "/run/.sys"
 	below, err := mountsBelow("/sys")
@@ -171,7 +170,7 @@ func remountSys() error {
 		}
 	}
 	if err := unix.Unmount(old, unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("drop the old /sys: %w", err)
+		return fmt.Errorf("unmount the old /sys: %w", err)
 	}
 	return os.Remove(old)
 }
@@ -189,7 +188,7 @@ func loopbackUp() error {
 	}
 	request.SetUint16(unix.IFF_UP)
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
-		return fmt.Errorf("bring the loopback device up: %w", err)
+		return fmt.Errorf("enable the loopback device: %w", err)
 	}
 	return nil
 }

@@ -128,8 +128,8 @@ func FuzzParseConnections(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) { parseConnections(text) })
 }
 
-// What a machine that was killed left goes with the next; what only looks
-// alike, and what was mounted, stays.
+// The next machine removes what a killed machine left. Files with similar names, and
+// mounted file systems, are kept.
 func TestSweepDirs(t *testing.T) {
 	temp := Dir(t, "temp")
 	kept := Dir(t, "kept")
@@ -142,7 +142,7 @@ func TestSweepDirs(t *testing.T) {
 	if err := os.WriteFile(kept+"/file", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // one above the other
+	for range 2 { // one on top of the other
 		if err := unix.Mount(kept, old+"/mount", "", unix.MS_BIND, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestSweepDirs(t *testing.T) {
 	}
 }
 
-// After a crash the numbers in pidfiles may be those of others by now.
+// After a crash, the ids in pidfiles may belong to other processes.
 func TestDockerStartsDespitePidfiles(t *testing.T) {
 	e := Dockerd(t)
 	e.Kill()
@@ -172,7 +172,7 @@ func TestDockerStartsDespitePidfiles(t *testing.T) {
 	e.Start()
 }
 
-// Cgroups that were there before, and those that are in use, stay.
+// Cgroups that existed before, and cgroups in use, are kept.
 func TestRemoveEmpty(t *testing.T) {
 	root := filepath.Join("/sys/fs/cgroup/pids", CgroupParent())
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err == nil { // v2
@@ -204,7 +204,7 @@ func TestRemoveEmpty(t *testing.T) {
 	}
 }
 
-// On most machines /run is a mount of its own, and Docker is confused by two.
+// On most machines /run is a mount, and Docker does not expect two there.
 func TestRunIsMountedOnce(t *testing.T) {
 	all, err := mounts()
 	if err != nil {
@@ -230,7 +230,7 @@ func TestKVMBelongsToAGroup(t *testing.T) {
 	if there.Gid == 0 || there.Mode&0o777 != 0o660 || there.Mode&unix.S_IFMT != unix.S_IFCHR {
 		t.Errorf("/dev/kvm has group %d, mode %o", there.Gid, there.Mode)
 	}
-	// It is laid over the other, which is not changed.
+	// It is mounted over the original, which is not changed.
 	if err := unix.Stat("/dev/null", &outside); err != nil || outside.Dev == there.Dev {
 		t.Errorf("/dev/kvm is on device %x as /dev/null is: %v", there.Dev, err)
 	}

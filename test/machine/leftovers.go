@@ -12,30 +12,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes, mounts and sockets end with a machine's namespaces. Two kinds of
-// things do not, and are removed from outside: files, which all are below one
-// directory, and cgroups, as the hierarchies are the real ones.
+// Processes, mounts and sockets end with a machine's namespaces. Files and cgroups do
+// not, and are removed from outside. All files are below one directory; the cgroup
+// hierarchies are those of the host.
 const (
 	dirPrefix   = "kollet-machine-"
 	groupPrefix = "kollet-test-"
-	lockPath    = "/tmp/kollet-machine.lock" // one for all machines, whatever TMPDIR says
+	lockPath    = "/tmp/kollet-machine.lock" // one for all machines, regardless of TMPDIR
 )
 
-// madeInside lists the cgroups, besides our own, that programs inside make
-// below the roots: libvirt's for guests, kollet's for guests that it protects,
-// that of containers of containerd's namespace kollet, and that of Podman's.
+// madeInside lists the other cgroups that programs inside create below the roots:
+// libvirt's for guests, kollet's for protected guests, those of containers in containerd's
+// namespace kollet, and Podman's.
 var madeInside = []string{"machine", "kollet-guests", "kollet", "libpod_parent"}
 
-// belongings is what a machine has outside.
+// belongings are a machine's files and cgroups outside of it.
 type belongings struct {
 	dir   string // for all files
 	group string // parent of all cgroups, as a path below the roots
 	lock  *os.File
 }
 
-// claim makes the directory for a machine's files and chooses its cgroup. All
-// machines hold one lock, shared; whoever finds it free is alone, so whatever
-// an earlier machine left when it was killed may go.
+// claim creates the directory for a machine's files and chooses its cgroup. All machines
+// share one lock. If no other machine holds it, what killed machines left can be removed.
 func claim() (own *belongings, err error) {
 	lock, err := os.OpenFile(lockPath, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -59,7 +58,7 @@ func claim() (own *belongings, err error) {
 		return nil, err
 	}
 	own.group = "/" + groupPrefix + strings.TrimPrefix(filepath.Base(own.dir), dirPrefix)
-	// Daemons that leave root behind have their files below.
+	// Daemons that drop root privileges have files below it.
 	return own, errors.Join(os.Chmod(own.dir, 0o755), os.Mkdir(own.dir+"/tmp", 0o700), os.Chmod(own.dir+"/tmp", 0o777|fs.ModeSticky))
 }
 
@@ -81,7 +80,7 @@ func (b *belongings) release() error {
 	return nil
 }
 
-// alone tells whether no other machine exists, and keeps others from starting.
+// alone reports whether no other machine exists, and prevents others from starting.
 func (b *belongings) alone() bool {
 	return unix.Flock(int(b.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }
@@ -113,8 +112,8 @@ func sweepDirs(temp string) error {
 	return err
 }
 
-// remember writes into the lock which cgroups were there before the first
-// machine, and so are not ours to remove.
+// remember records in the lock file which cgroups existed before the first machine and
+// must not be removed.
 func (b *belongings) remember() error {
 	boot, err := bootID()
 	if err != nil {
@@ -139,8 +138,8 @@ func (b *belongings) remember() error {
 	return err
 }
 
-// recall reads what remember wrote. It is nil if there is no record of this
-// boot; then no cgroup is known to be ours.
+// recall reads what remember wrote. It returns nil if there is no record of this boot;
+// then no cgroup may be removed.
 func (b *belongings) recall() (before []string, err error) {
 	text, err := os.ReadFile(lockPath)
 	if err != nil {
@@ -156,7 +155,7 @@ func (b *belongings) recall() (before []string, err error) {
 	return nil, nil
 }
 
-// bootID is another one each time the machine outside starts: random(4).
+// bootID changes at each boot of the host, random(4).
 func bootID() (string, error) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(text)), err
@@ -188,7 +187,7 @@ func eachGroup(visit func(path string) error) error {
 	return nil
 }
 
-// withBelow lists a cgroup and those below it, parents first.
+// withBelow returns a cgroup and those below it, parents first.
 func withBelow(path string) (dirs []string, err error) {
 	err = filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -202,8 +201,8 @@ func withBelow(path string) (dirs []string, err error) {
 	return dirs, err
 }
 
-// removeGroup removes a cgroup with those below it. The kernel refuses if a
-// process is in one of them.
+// removeGroup removes a cgroup and those below it. The kernel refuses if one of them
+// contains a process.
 func removeGroup(path string) error {
 	dirs, err := withBelow(path)
 	for _, dir := range slices.Backward(dirs) {
@@ -214,8 +213,8 @@ func removeGroup(path string) error {
 	return err
 }
 
-// removeEmpty does the same but for cgroups that are in use, which others made
-// meanwhile, and for those to keep.
+// removeEmpty does the same, except for cgroups in use, which others created meanwhile,
+// and those to keep.
 func removeEmpty(path string, keep []string) error {
 	dirs, err := withBelow(path)
 	for _, dir := range slices.Backward(dirs) {

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 // messStatus is the exit status of a program that leaves a mess.
 const messStatus = 7
 
-// mess leaves what a machine must not let out, tells its pid namespace, and ends
-// or waits.
+// mess creates files, mounts, processes and cgroups that must not survive the machine,
+// prints its pid namespace, and exits or waits.
 func mess() {
 	check := func(err error) {
 		if err != nil {
@@ -42,7 +42,7 @@ func mess() {
 	check(sleep.Start())
 	for _, group := range groups(machine.CgroupParent()) {
 		check(os.MkdirAll(group+"/below", 0o755))
-		// Some hierarchies, cpuset above all, take no process at once.
+		// Some hierarchies, mainly cpuset, do not accept processes immediately.
 		os.WriteFile(group+"/below/cgroup.procs", fmt.Appendf(nil, "%d", sleep.Process.Pid), 0)
 	}
 	for _, dir := range []string{"/etc", "/run", "/var/lib", "/var/log"} {
@@ -58,11 +58,11 @@ func mess() {
 	os.Exit(messStatus)
 }
 
-// groups is where a cgroup is in each hierarchy.
+// groups returns the path of a cgroup in each hierarchy.
 func groups(path string) []string {
 	roots, _ := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err == nil {
-		roots = []string{"/sys/fs/cgroup/cgroup.procs"} // v2 alone
+		roots = []string{"/sys/fs/cgroup/cgroup.procs"} // only v2
 	}
 	for i, root := range roots {
 		roots[i] = filepath.Join(filepath.Dir(root), path)
@@ -70,7 +70,7 @@ func groups(path string) []string {
 	return roots
 }
 
-// messy is this program, about to enter a machine within this one.
+// messy returns a command that enters a machine within this one.
 func messy(how string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "KOLLET_MACHINE") })
@@ -79,11 +79,11 @@ func messy(how string) *exec.Cmd {
 	return cmd
 }
 
-// gone checks that nothing is left of a mess but, if the machine was killed,
-// files and cgroups.
+// gone checks that nothing is left of a mess, except files and cgroups if the machine was
+// killed.
 func gone(t *testing.T, namespace string) {
 	t.Helper()
-	// The kernel kills them when their init ends, which is not at once.
+	// The kernel kills them when their init exits, which takes a moment.
 	for deadline := time.Now().Add(time.Minute); alive(namespace) != ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Errorf("a process survived: %s", alive(namespace))
@@ -100,7 +100,7 @@ func gone(t *testing.T, namespace string) {
 	}
 }
 
-// alive finds a process of a pid namespace.
+// alive returns a process of a pid namespace.
 func alive(namespace string) string {
 	processes, _ := filepath.Glob("/proc/[0-9]*/ns/pid")
 	for _, link := range processes {
@@ -142,11 +142,11 @@ func TestMachineDiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd.Process.Kill()
-	// The pipe ends when the last process that has it is gone: cmd itself, its
-	// init, and the one inside.
+	// The pipe is closed when its last process is gone: cmd itself, its init, and the one
+	// inside.
 	stdout.(*os.File).SetReadDeadline(time.Now().Add(time.Minute))
 	if n, err := stdout.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-		t.Errorf("a process inside lives on: %v", err)
+		t.Errorf("a process inside keeps running: %v", err)
 	}
 	cmd.Wait()
 	gone(t, namespace)
@@ -184,7 +184,7 @@ func TestInside(t *testing.T) {
 	if !machine.Inside() {
 		t.Error("not inside")
 	}
-	// Network, and a /sys that shows it.
+	// The network, and /sys.
 	interfaces, err := net.Interfaces()
 	if err != nil || len(interfaces) != 1 || interfaces[0].Flags&net.FlagUp == 0 {
 		t.Errorf("network devices: %v, %v; want lo, up", interfaces, err)
@@ -193,7 +193,7 @@ func TestInside(t *testing.T) {
 	if err != nil || len(devices) != 1 {
 		t.Errorf("/sys/class/net: %v, %v; want lo", devices, err)
 	}
-	// The cgroups of the machine outside.
+	// The cgroups of the host.
 	found := groups("")
 	if len(found) == 0 {
 		t.Error("no cgroups in /sys/fs/cgroup")

@@ -13,8 +13,8 @@ import (
 	"github.com/kollet/kollet/test/machine/bounded"
 )
 
-// The program runs three times: as the user started it, as init of the new
-// machine, and inside. These variables tell which, and where its files are.
+// The program runs three times: as the user started it, as init of the new machine, and
+// inside. These variables distinguish them and have the path of the machine's files.
 const (
 	stageVar = "KOLLET_MACHINE"
 	dirVar   = "KOLLET_MACHINE_DIR"
@@ -28,8 +28,7 @@ const (
 // Option changes what Enter isolates.
 type Option func(*exec.Cmd)
 
-// HostNetwork keeps the network of the machine outside, for programs that
-// fetch something.
+// HostNetwork keeps the host's network, for programs that download files.
 func HostNetwork() Option {
 	return func(c *exec.Cmd) {
 		c.SysProcAttr.Cloneflags &^= syscall.CLONE_NEWNET
@@ -37,16 +36,16 @@ func HostNetwork() Option {
 	}
 }
 
-// Main runs the tests of a package inside a machine of their own. TestMain
-// calls it and nothing else before it; m is the *testing.M. It does not return.
+// Main runs the tests of a package inside a new machine. TestMain must call it first; m is
+// the *testing.M. It does not return.
 func Main(m interface{ Run() int }, options ...Option) {
 	Enter(options...)
 	os.Exit(m.Run())
 }
 
-// Enter goes on inside a new machine, see the package's documentation, and
-// returns there. It must be the first thing that the program does: the program
-// starts again inside, and what it did before it does again.
+// Enter starts the program again inside a new machine, see the package's documentation,
+// and returns there. It must be the first call of the program, because everything before
+// it runs twice.
 func Enter(options ...Option) {
 	if filepath.Base(os.Args[0]) == bounded.Name {
 		os.Exit(bounded.Main(os.Args))
@@ -68,11 +67,11 @@ func Enter(options ...Option) {
 	os.Exit(status)
 }
 
-// Inside tells whether this process is inside a machine that Enter made.
+// Inside reports whether this process is inside a machine that Enter created.
 func Inside() bool { return os.Getenv(stageVar) == stageInside }
 
-// CgroupParent is the cgroup, below the root of every hierarchy, that holds
-// those of the containers. It is removed at the end.
+// CgroupParent returns the parent of the containers' cgroups, below the root of every
+// hierarchy. It is removed at the end.
 func CgroupParent() string { return os.Getenv(groupVar) }
 
 // runOutside starts the program as init of a new machine and waits for it.
@@ -120,11 +119,11 @@ func runOutside(options []Option) (status int, err error) {
 	return exitStatus(init.ProcessState.Sys().(syscall.WaitStatus)), nil
 }
 
-// forwarded signals reach the program inside; SIGQUIT is what go test sends
-// for the stacks of a test that hangs.
+// forwarded signals are passed to the program inside. go test sends SIGQUIT to get the
+// stacks of a test that hangs.
 var forwarded = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP}
 
-// exitStatus is what a shell would call the way a process ended.
+// exitStatus returns the exit status that a shell would report for a process.
 func exitStatus(w syscall.WaitStatus) int {
 	if w.Signaled() {
 		return 128 + int(w.Signal())

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Podman is Podman's service of the test's own, which speaks Docker's API.
+// Podman is a Podman service that only the test uses. It implements Docker's API.
 type Podman struct {
 	Socket string // unix:///…
 	Root   string // data root
@@ -21,7 +21,7 @@ type Podman struct {
 	run string // directory of its state
 }
 
-// podmanConf is containers.conf(5): nothing here has systemd, its journal or a
+// podmanConf is containers.conf(5) for a machine without systemd, its journal and a
 // bridge.
 const podmanConf = `[containers]
 log_driver = "k8s-file"
@@ -34,9 +34,9 @@ runtime_supports_json = ["bounded"]
 bounded = [%q]
 `
 
-// NewPodman starts Podman's service and waits until it answers; registry is one
-// that it trusts without TLS. When the test ends, the service and all processes
-// of its containers are killed and its data is removed.
+// NewPodman starts Podman's service and waits until it answers. It uses the registry
+// without TLS. When the test ends, the service and all processes of its containers are
+// killed and its data is removed.
 func NewPodman(t TB, registry *Registry) *Podman {
 	t.Helper()
 	podman := program(t, "podman")
@@ -73,13 +73,13 @@ func NewPodman(t TB, registry *Registry) *Podman {
 	return e
 }
 
-// Start starts the service again, on the same data. It does nothing if it runs.
+// Start starts the service again, with the same data. It does nothing if it is running.
 func (e *Podman) Start() { e.d.t.Helper(); e.d.start() }
 
-// Stop ends the service as an operator does: containers run on.
+// Stop stops the service as an operator would. Containers keep running.
 func (e *Podman) Stop() { e.d.t.Helper(); e.d.end(syscall.SIGTERM) }
 
-// Kill ends the service as a crash does: containers run on.
+// Kill ends the service as a crash would. Containers keep running.
 func (e *Podman) Kill() { e.d.t.Helper(); e.d.end(syscall.SIGKILL) }
 
 func (e *Podman) ping(ctx context.Context) error {
@@ -95,7 +95,7 @@ func (e *Podman) ping(ctx context.Context) error {
 
 func (e *Podman) destroy() {
 	e.d.end(syscall.SIGKILL)
-	// Those that watch containers first: they would clean up behind them.
+	// Kill the monitors of containers first: they would clean up.
 	killAll(func(pid int) bool { return strings.Contains(cmdline(pid), filepath.Join(e.run, "storage")) })
 	killAll(func(pid int) bool { return rootBelow(pid, e.Root) })
 	if err := removeTree(e.run); err != nil {

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// command is the name of a process's program, empty if the process is gone.
+// command returns the name of a process's program, empty if the process is gone.
 func command(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return strings.TrimSpace(string(text))
 }
 
-// cmdline is a process's arguments, separated by spaces.
+// cmdline returns a process's arguments, separated by spaces.
 func cmdline(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return strings.ReplaceAll(string(text), "\x00", " ")
 }
 
-// rootBelow tells whether a process's root file system is kept below dir, as a
-// container's is, be it a directory there or an overlay with layers there.
+// rootBelow reports whether a process's root file system is below dir, like a container's:
+// a directory there, or an overlay with layers there.
 func rootBelow(pid int, dir string) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
@@ -41,8 +41,8 @@ func rootBelow(pid int, dir string) bool {
 	return false
 }
 
-// killAll kills the chosen processes until there are none: one that is being
-// killed may just have made another.
+// killAll kills the chosen processes until none is left, because a process may have started
+// another one before it was killed.
 func killAll(chosen func(pid int) bool) {
 	for deadline := time.Now().Add(ready); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		entries, _ := filepath.Glob("/proc/[0-9]*")

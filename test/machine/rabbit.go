@@ -15,10 +15,10 @@ import (
 	"syscall"
 )
 
-// Rabbit is a RabbitMQ of the test's own, as OpenStack's services need it.
+// Rabbit is a RabbitMQ that only the test uses, configured for OpenStack's services.
 type Rabbit struct {
 	Addr     string // 127.0.0.1:5672
-	User     string // openstack, who may do everything in the virtual host /
+	User     string // openstack, with all permissions in the virtual host /
 	Password string
 
 	d    *daemon
@@ -27,7 +27,7 @@ type Rabbit struct {
 	env  []string
 }
 
-// Connection is a client's connection as RabbitMQ knows it.
+// Connection is a client's connection as RabbitMQ reports it.
 type Connection struct {
 	User    string
 	Name    string // connection_name, as the client calls itself; oslo.messaging: nova-compute:PID:UUID
@@ -36,9 +36,9 @@ type Connection struct {
 	State   string // running, blocked, …
 }
 
-// NewRabbit starts RabbitMQ on 127.0.0.1:5672 and waits until it answers. It
-// ends with the test. There is one at a time in a machine. The password must be
-// of letters and digits.
+// NewRabbit starts RabbitMQ on 127.0.0.1:5672 and waits until it answers. It is stopped
+// when the test ends. A machine can run one at a time. The password must consist of
+// letters and digits.
 func NewRabbit(t TB, password string) *Rabbit {
 	t.Helper()
 	// The program in the PATH is a wrapper that writes to /var/log.
@@ -52,7 +52,7 @@ func NewRabbit(t TB, password string) *Rabbit {
 		err = os.Chown(dir, int(uid), int(gid))
 	}
 	if err != nil {
-		t.Fatalf("give RabbitMQ its directory: %v", err)
+		t.Fatalf("change the owner of RabbitMQ's directory: %v", err)
 	}
 	r := &Rabbit{Addr: "127.0.0.1:5672", User: "openstack", Password: password, bin: bin}
 	r.attr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
@@ -71,9 +71,9 @@ func NewRabbit(t TB, password string) *Rabbit {
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + dir + "/enabled_plugins",
 		"RABBITMQ_GENERATED_CONFIG_DIR=" + dir + "/generated",
 		"RABBITMQ_PID_FILE=" + dir + "/pid",
-		// The script becomes Erlang, rather than waiting for it as its child.
+		// The script executes Erlang instead of waiting for it.
 		"RUNNING_UNDER_SYSTEMD=1",
-		// Erlang's threads do not spin while they wait for work: erl(1).
+		// Idle Erlang threads do not spin, erl(1).
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none +sbwtdcpu none +sbwtdio none",
 	}
 	r.d = &daemon{
@@ -90,7 +90,8 @@ func NewRabbit(t TB, password string) *Rabbit {
 	return r
 }
 
-// script is one of RabbitMQ's, to be run as its user in its environment.
+// script returns a command that runs one of RabbitMQ's scripts as its user, in its
+// environment.
 func (r *Rabbit) script(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(r.bin, name), args...)
 	cmd.Env = r.env
@@ -100,20 +101,20 @@ func (r *Rabbit) script(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts RabbitMQ again, with its data. It does nothing if it runs.
+// Start starts RabbitMQ again, with the same data. It does nothing if it is running.
 func (r *Rabbit) Start() { r.d.t.Helper(); r.d.start() }
 
-// Stop ends RabbitMQ as an operator does.
+// Stop stops RabbitMQ as an operator would.
 func (r *Rabbit) Stop() { r.d.t.Helper(); r.d.end(syscall.SIGTERM) }
 
-// Kill ends RabbitMQ at once.
+// Kill kills RabbitMQ.
 func (r *Rabbit) Kill() { r.d.t.Helper(); r.d.end(syscall.SIGKILL) }
 
-// Log is the path of RabbitMQ's log.
+// Log returns the path of RabbitMQ's log.
 func (r *Rabbit) Log() string { return r.d.log }
 
-// greet opens a connection as a client does: AMQP 0-9-1, section 2.2.4. The
-// server's first frame is a method, type 1.
+// greet opens a connection like a client: AMQP 0-9-1, section 2.2.4. The server's first
+// frame is a method, type 1.
 func (r *Rabbit) greet(ctx context.Context) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", r.Addr)
 	if err != nil {
@@ -136,7 +137,7 @@ func (r *Rabbit) greet(ctx context.Context) error {
 	return nil
 }
 
-// Connections lists who is connected now.
+// Connections returns the current connections.
 func (r *Rabbit) Connections(t TB) []Connection {
 	t.Helper()
 	cmd := r.script("rabbitmqctl", "--quiet", "--formatter=json", "--node=rabbit@localhost",
@@ -184,7 +185,7 @@ func parseConnections(text []byte) ([]Connection, error) {
 	return connections, nil
 }
 
-// ids of a user and its group.
+// ids returns the ids of a user and its group.
 func ids(name string) (uid, gid uint32, err error) {
 	u, err := user.Lookup(name)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// amqp opens a connection as far as RabbitMQ lists it with its user: AMQP
-// 0-9-1, section 2.2.4. What the server sends is read and dropped.
+// amqp opens a connection until RabbitMQ lists it with its user: AMQP 0-9-1, section 2.2.4.
+// Data from the server is discarded.
 func amqp(t *testing.T, addr, user, password string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -54,7 +54,7 @@ func amqp(t *testing.T, addr, user, password string) net.Conn {
 func TestRabbit(t *testing.T) {
 	r := machine.NewRabbit(t, "secret")
 	if all := r.Connections(t); len(all) != 0 {
-		t.Errorf("connections of nobody: %v", all)
+		t.Errorf("unexpected connections: %v", all)
 	}
 	conn := amqp(t, r.Addr, r.User, r.Password)
 	want := machine.Connection{User: "openstack", Name: "nova-compute:1:a", Product: "Probe", Peer: conn.LocalAddr().String(), State: "running"}

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Registry is an image registry of the test's own, on the loopback device,
-// without TLS and passwords.
+// Registry is an image registry that only the test uses, on the loopback device, without
+// TLS and passwords.
 type Registry struct {
 	Addr string // 127.0.0.1:PORT, as in image names
 	Dir  string // storage
@@ -22,14 +22,14 @@ type Registry struct {
 // RegistryOption changes a registry.
 type RegistryOption func(*Registry)
 
-// RegistryDir keeps the images in a directory that outlives the registry.
+// RegistryDir stores the images in a directory that is kept.
 func RegistryDir(dir string) RegistryOption { return func(r *Registry) { r.Dir = dir } }
 
-// RegistryAddr chooses the address; by default the port is any free one.
+// RegistryAddr sets the address. The default is any free port.
 func RegistryAddr(addr string) RegistryOption { return func(r *Registry) { r.Addr = addr } }
 
-// NewRegistry starts an image registry, with deletion allowed, and waits until
-// it answers. It ends with the test.
+// NewRegistry starts an image registry that allows deletion, and waits until it answers. It
+// is stopped when the test ends.
 func NewRegistry(t TB, options ...RegistryOption) *Registry {
 	t.Helper()
 	program := program(t, "docker-registry")
@@ -65,21 +65,21 @@ http: {addr: %q}
 	return r
 }
 
-// Start starts the registry again, at the same address. It does nothing if the
-// registry runs.
+// Start starts the registry again, at the same address. It does nothing if the registry is
+// running.
 func (r *Registry) Start() { r.d.t.Helper(); r.d.start() }
 
-// Stop ends the registry as an operator does.
+// Stop stops the registry as an operator would.
 func (r *Registry) Stop() { r.d.t.Helper(); r.d.end(syscall.SIGTERM) }
 
-// Kill ends the registry at once.
+// Kill kills the registry.
 func (r *Registry) Kill() { r.d.t.Helper(); r.d.end(syscall.SIGKILL) }
 
-// Log is the path of the registry's log: one line a request.
+// Log returns the path of the registry's log, with one line per request.
 func (r *Registry) Log() string { return r.d.log }
 
-// freePort finds a loopback address that nobody listens on. Nobody else takes
-// it meanwhile: the network is the machine's own.
+// freePort returns a free loopback address. It stays free, because the network belongs to
+// the machine.
 func freePort(t TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")

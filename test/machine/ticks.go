@@ -8,10 +8,8 @@ import (
 	"time"
 )
 
-// Ticks reads a guest's console: the numbers that it counted, in the order in
-// which they appeared. A last line that is not complete yet is left out, and so
-// are lines that are not the guest's count. A console that does not exist yet
-// has no ticks.
+// Ticks returns the numbers on a guest's console in their order. It ignores other lines and
+// an incomplete last line. A console that does not exist yet has no ticks.
 func Ticks(path string) ([]int, error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
@@ -41,19 +39,19 @@ func parseTicks(text string) ([]int, error) {
 	return ticks, nil
 }
 
-// Unbroken returns an error where a guest's count skips or repeats a number, or
-// does not start at 1: then the guest was lost, or started anew.
+// Unbroken returns an error if a guest's count skips or repeats a number, or does not start
+// at 1. Then the guest was interrupted or restarted.
 func Unbroken(ticks []int) error {
 	for i, n := range ticks {
 		if n != i+1 {
-			return fmt.Errorf("guest's count is broken: tick %d where %d was due", n, i+1)
+			return fmt.Errorf("guest's count is broken: tick %d, expected %d", n, i+1)
 		}
 	}
 	return nil
 }
 
-// AwaitTick waits until the guest has counted to n, and returns the last tick
-// seen. It ends the test if the guest does not get there.
+// AwaitTick waits until the guest has counted to n, and returns the last tick. It fails the
+// test if the guest does not reach n.
 func AwaitTick(t TB, path string, n int) int {
 	t.Helper()
 	for deadline := time.Now().Add(ready); ; time.Sleep(50 * time.Millisecond) {

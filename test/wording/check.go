@@ -80,9 +80,7 @@ func parseRule(line string) (r rule, err error) {
 // upper-case letter, and across the line breaks of comments.
 func compile(expr string) (*regexp.Regexp, error) {
 	spaced := strings.ReplaceAll(expr, " ", `[\s/#]+`)
-	if begins := expr[0]; begins == '_' || begins >= '0' {
-		spaced = `\b(?:` + spaced + `)`
-	}
+	spaced = `\b(?:` + spaced + `)`
 	if ends := expr[len(expr)-1]; ends != ':' && ends != '(' {
 		spaced = `(?:` + spaced + `)\b`
 	}

@@ -1,9 +1,9 @@
-// Package bounded is an OCI runtime for machines whose capability bounding set
-// is restricted. There, Docker asks runc for capabilities that nobody can give,
-// and every privileged container fails with "unable to apply caps". This
-// runtime takes the capabilities that its own bounding set lacks out of what it
-// is asked for, lowers resource limits that it could not give without
-// CAP_SYS_RESOURCE, and becomes runc.
+// Package bounded is an OCI runtime for machines whose capability bounding set is
+// restricted. On such a machine Docker asks runc for capabilities that it cannot
+// grant, and privileged containers fail with "unable to apply caps". This runtime
+// removes the capabilities that its own bounding set lacks from the container's
+// specification, lowers resource limits that need CAP_SYS_RESOURCE, and executes
+// runc.
 package bounded
 
 import (
@@ -21,11 +21,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is what the program is called: a program that is started under this
-// name should call Main.
+// Name is the program's name. A program that is started under this name must call
+// Main.
 const Name = "oci-runtime-bounded"
 
-// names of capabilities by number, from capability.h of the kernel.
+// names are the names of capabilities by number, from the kernel's capability.h.
 var names = []string{
 	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER", "CAP_FSETID",
 	"CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SETPCAP", "CAP_LINUX_IMMUTABLE",
@@ -38,8 +38,8 @@ var names = []string{
 	"CAP_CHECKPOINT_RESTORE",
 }
 
-// Missing names the capabilities that the kernel knows and the bounding set of
-// this process lacks; none means that plain runc will do.
+// Missing returns the capabilities that the kernel knows and this process's bounding
+// set lacks. If there are none, runc can be used directly.
 func Missing() []string {
 	var missing []string
 	for number, name := range names {
@@ -51,8 +51,8 @@ func Missing() []string {
 	return missing
 }
 
-// Main changes what the arguments point to and executes runc with them. It
-// returns only if that fails, with the exit status that runc uses for errors.
+// Main edits the specification that the arguments point to and executes runc with the
+// same arguments. It returns only if that fails, with runc's exit status for errors.
 func Main(args []string) (status int) {
 	err := run(args)
 	fmt.Fprintf(os.Stderr, "%s: %v\n", Name, err)
@@ -76,9 +76,9 @@ func run(args []string) error {
 	return fmt.Errorf("execute %s: %w", runc, err)
 }
 
-// document finds the file that says which capabilities a process gets: the
-// bundle's config.json for create and run, the process file for exec. It is
-// empty for everything else. See runc(8), runc-create(8), runc-exec(8).
+// document returns the path of the file with the process's capabilities: the bundle's
+// config.json for create and run, the process file for exec, empty for other commands.
+// See runc(8), runc-create(8), runc-exec(8).
 func document(args []string) string {
 	at := slices.IndexFunc(args, func(arg string) bool {
 		return arg == "create" || arg == "run" || arg == "exec"
@@ -93,7 +93,7 @@ func document(args []string) string {
 	return filepath.Join(value(rest, "bundle", "b"), "config.json")
 }
 
-// value of a flag, in any of the forms -f V, --flag V, -f=V, --flag=V.
+// value returns the value of a flag in any of the forms -f V, --flag V, -f=V, --flag=V.
 func value(args []string, long, short string) string {
 	for i, arg := range args {
 		name, v, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -110,11 +110,11 @@ func value(args []string, long, short string) string {
 	return ""
 }
 
-// limit rewrites the file at path without the missing capabilities.
+// limit removes the missing capabilities from the file at path.
 func limit(path string, missing []string) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("read what runc shall run: %w", err)
+		return fmt.Errorf("read the specification for runc: %w", err)
 	}
 	changed, err := without(old, missing)
 	if err != nil {
@@ -124,15 +124,14 @@ func limit(path string, missing []string) error {
 		return nil
 	}
 	if err := os.WriteFile(path, changed, 0o600); err != nil {
-		return fmt.Errorf("take capabilities out of the container's process: %w", err)
+		return fmt.Errorf("remove capabilities from the container's process: %w", err)
 	}
 	return nil
 }
 
-// without returns a runtime configuration or a process of the OCI runtime
-// specification less the given capabilities, and with resource limits that can be
-// given without them; nil if nothing has to change. All
-// else keeps its value, numbers to the last digit.
+// without returns a configuration or process of the OCI runtime specification without
+// the given capabilities, and with resource limits that can be set without them. It
+// returns nil if nothing has to change. Everything else keeps its exact value.
 func without(document []byte, missing []string) ([]byte, error) {
 	var root map[string]any
 	d := json.NewDecoder(bytes.NewReader(document))

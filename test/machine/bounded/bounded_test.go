@@ -101,7 +101,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What Missing finds, added to what this process may have, is all there is.
+// Each capability of the kernel is either missing or in this process's bounding set.
 func TestMissing(t *testing.T) {
 	missing := Missing()
 	status, err := os.ReadFile("/proc/self/status")
@@ -138,7 +138,7 @@ func FuzzWithout(f *testing.F) {
 			return
 		}
 		if again, err := without(changed, missing); err != nil || again != nil {
-			t.Errorf("not done at once: %s, %v", again, err)
+			t.Errorf("a second run changes more: %s, %v", again, err)
 		}
 	})
 }

@@ -17,8 +17,8 @@ var resources = map[string]int{
 	"RLIMIT_STACK": unix.RLIMIT_STACK,
 }
 
-// ceiling is this process's own hard limit: without CAP_SYS_RESOURCE nobody can
-// go beyond it (setrlimit(2)).
+// ceiling returns this process's hard limit, which cannot be exceeded without
+// CAP_SYS_RESOURCE, setrlimit(2).
 func ceiling(name string) (uint64, bool) {
 	number, ok := resources[name]
 	var own unix.Rlimit
@@ -28,8 +28,8 @@ func ceiling(name string) (uint64, bool) {
 	return own.Max, true
 }
 
-// lower takes the limits of a process down to what can be given, and reports
-// whether any was above it.
+// lower reduces the limits of a process to what can be set, and reports whether it
+// changed one.
 func lower(process map[string]any, ceiling func(string) (uint64, bool)) bool {
 	list, _ := process["rlimits"].([]any)
 	changed := false
