@@ -15,14 +15,15 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// TestComputeNode is the life of a compute node: real libvirt, QEMU,
-// nova-compute, network agent and RabbitMQ, on both engines.
+// TestComputeNode takes a compute node from bootstrap through upgrades and rollbacks
+// with a guest, on both engines: with real libvirt, QEMU, nova-compute, network agent
+// and RabbitMQ.
 func TestComputeNode(t *testing.T) {
-	onBothComputes(t, "linuxbridge", lifeOfCompute)
+	onBothComputes(t, "linuxbridge", computeLifecycle)
 }
 
-// lifeOfCompute has parts that build on each other.
-func lifeOfCompute(t *testing.T, c *compute) {
+// computeLifecycle runs parts that depend on the ones before them.
+func computeLifecycle(t *testing.T, c *compute) {
 	for _, part := range []struct {
 		name string
 		test func(*testing.T, *compute)
@@ -30,16 +31,16 @@ func lifeOfCompute(t *testing.T, c *compute) {
 		{"bootstrap brings up a compute node", bootstrapCompute},
 		{"a guest survives an upgrade of libvirt and nova-compute", guestSurvives},
 		{"the replaced container stays while its guest runs", pinned},
-		{"a changed file cuts over one service alone", oneServiceAlone},
+		{"a changed file cuts over only one service", oneServiceAlone},
 		{"a rollback brings libvirt back, under the guest", rollbackUnderGuest},
 		{"a kill at any record leaves the guest alive", killUnderGuest},
 		{"a bad libvirt image is rolled back under the guest", badLibvirt},
-		{"secrets are nowhere but in the files", secretsStayInFiles},
-		{"the new libvirt shuts the guest down, and then it pins nothing", guestGoes},
+		{"secrets are only in the config files", secretsStayInFiles},
+		{"a guest that the new libvirt shut down pins nothing", guestGoes},
 		{"without protection the same upgrade kills a guest", unprotected},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(t, c) }) {
-			return // the others build on it
+			return // the next parts depend on it
 		}
 	}
 }
@@ -68,7 +69,7 @@ func bootstrapCompute(t *testing.T, c *compute) {
 	same(t, s.Services[0], c.service(s.Services[0].Name))
 }
 
-// runsAs wants a service's first process to belong to a user.
+// runsAs requires that a service's first process belongs to a user.
 func (c *compute) runsAs(service string, uid int) {
 	c.t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.service(service).PID))
@@ -98,8 +99,8 @@ func guestSurvives(t *testing.T, c *compute) {
 	c.parentLives(before.PID)
 }
 
-// parentLives wants the guest to have been inherited by a process that is no
-// part of the old container.
+// parentLives requires that the guest's parent, after the end of the old container,
+// is a running process.
 func (c *compute) parentLives(pid int) {
 	c.t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -160,12 +161,12 @@ func rollbackUnderGuest(t *testing.T, c *compute) {
 	c.must(0, "verify")
 }
 
-// killUnderGuest kills upgrades of libvirt at the records around its cut over;
-// TestCrash goes over all of them.
+// killUnderGuest kills upgrades of libvirt at each journal record. TestCrash does so
+// with tiny services, and kills the recovery too.
 func killUnderGuest(t *testing.T, c *compute) {
 	c = c.in(t)
 	before := c.guest()
-	// Trust comes sooner here: what is shown is the kills.
+	// A shorter stable time: many upgrades follow.
 	c.services = `    health: [{exec: [virsh, -c, "qemu:///system", version, --daemon], within: 60s, stable: 200ms}]
 `
 	c.images = map[string]string{"nova-libvirt": newVersion}
@@ -191,7 +192,7 @@ func killUnderGuest(t *testing.T, c *compute) {
 			return
 		}
 		if strings.HasSuffix(c.service("nova-libvirt").Image, ":"+oldVersion) {
-			c.images = map[string]string{"nova-libvirt": newVersion} // it had committed: go the other way
+			c.images = map[string]string{"nova-libvirt": newVersion} // the upgrade was committed, so the next one reverses it
 		} else {
 			c.images = map[string]string{}
 		}
@@ -250,6 +251,6 @@ func unprotected(t *testing.T, c *compute) {
 	o := c.must(1, "upgrade")
 	contains(t, o.stderr, guestName, "has ended")
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", guest.PID)); err == nil {
-		t.Fatal("the guest lives: this test cannot tell protection from none")
+		t.Fatal("the guest survived without protection, so this test does not show that protection works")
 	}
 }

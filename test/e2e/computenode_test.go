@@ -18,7 +18,7 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// Versions of the node's images that make builds: they differ by a label.
+// Versions of the node's images that make builds. They differ only in a label.
 const (
 	oldVersion = "26.2.2"
 	newVersion = "26.2.2-1"
@@ -26,10 +26,10 @@ const (
 
 const rabbitPassword = "r4bb1tPassw0rd"
 
-// onBothComputes runs a test on a compute node of each engine. Registry and
-// broker are the same for both.
+// onBothComputes runs a test on a compute node with each engine. Both use the same
+// registry and message broker.
 func onBothComputes(t *testing.T, network string, test func(*testing.T, *compute)) {
-	// As systemd does on a real node; this is the test's own /run.
+	// systemd makes /run a shared mount on a real node. The test has its own /run.
 	check(t, unix.Mount("", "/run", "", unix.MS_REC|unix.MS_SHARED, ""))
 	registry := machine.NewRegistry(t, machine.RegistryDir(built(t, "registry")))
 	rabbit := machine.NewRabbit(t, rabbitPassword)
@@ -46,18 +46,18 @@ type compute struct {
 	on       engineUnderTest
 	registry *machine.Registry
 	rabbit   *machine.Rabbit
-	network  string // of the profile
-	services string // more lines of nova-libvirt
+	network  string // the profile's network
+	services string // additional lines for nova-libvirt
 	images   map[string]string
 }
 
 func newCompute(t *testing.T, network string, engine engineUnderTest, registry *machine.Registry, rabbit *machine.Rabbit) *compute {
-	// The network agent takes its identity from an interface's address.
+	// The network agent derives its ID from the address of an interface.
 	if out, err := exec.Command("ip", "link", "add", "node0", "type", "veth", "peer", "name", "node1").CombinedOutput(); err != nil {
 		t.Fatalf("make a network interface: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
-		// What daemons keep in /run goes with the machine on a real node.
+		// On a real node these directories disappear with the machine.
 		for _, dir := range []string{"/run/libvirt", "/run/openvswitch"} {
 			check(t, os.RemoveAll(dir))
 		}
@@ -77,7 +77,7 @@ func newCompute(t *testing.T, network string, engine engineUnderTest, registry *
 	return c
 }
 
-// in makes the compute node report to a part's test.
+// in returns the compute node with its failures reported to the test of one part.
 func (c *compute) in(t *testing.T) *compute {
 	inner, n := *c, *c.testNode
 	n.t = t
@@ -85,7 +85,7 @@ func (c *compute) in(t *testing.T) *compute {
 	return &inner
 }
 
-// networkServices are those of the profile for each network.
+// networkServices are the profile's services for each network.
 var networkServices = map[string][]string{
 	"linuxbridge": {"neutron-linuxbridge-agent"},
 	"openvswitch": {"openvswitch-db-server", "openvswitch-vswitchd", "neutron-openvswitch-agent"},
@@ -116,7 +116,7 @@ services:
 %s`, c.on.name, c.registry.Addr, oldVersion, c.network, services.String()))
 }
 
-// upgrade runs an upgrade and wants it to commit.
+// upgrade runs an upgrade and requires that it commits.
 func (c *compute) upgrade() upgrade.Result {
 	c.t.Helper()
 	c.configure()
@@ -136,7 +136,7 @@ func (c *compute) virsh(args ...string) string {
 
 const guestName, guestUUID = "ticker", "7f5f1a3c-6f0e-4b6e-9f3a-2d0a4f7b9c11"
 
-// boot defines and starts the guest and waits until it counts.
+// boot defines and starts the guest, and waits until it prints its ticks.
 func (c *compute) boot() {
 	c.t.Helper()
 	machine.PlaceGuest(c.t, c.guestDir())
@@ -147,7 +147,7 @@ func (c *compute) boot() {
 	machine.AwaitTick(c.t, c.console(), 5)
 }
 
-// guestDir is the guest's directory in the volume of nova's data.
+// guestDir is the guest's directory in the volume nova_compute.
 func (c *compute) guestDir() string {
 	return filepath.Join(c.on.volume(c.root, "nova_compute"), "instances", guestUUID)
 }
@@ -161,7 +161,7 @@ func (c *compute) guests() []agent.Guest {
 	return guests
 }
 
-// guest is the one guest.
+// guest returns the guest, and fails unless exactly one runs.
 func (c *compute) guest() agent.Guest {
 	c.t.Helper()
 	guests := c.guests()
@@ -171,8 +171,8 @@ func (c *compute) guest() agent.Guest {
 	return guests[0]
 }
 
-// lives wants the guest to be the same process, to have counted without a
-// break, and to go on.
+// lives requires that the guest is the same process, has printed every tick, and
+// prints more.
 func (c *compute) lives(before agent.Guest) {
 	c.t.Helper()
 	now := c.guest()
@@ -190,7 +190,7 @@ func (c *compute) lives(before agent.Guest) {
 	}
 }
 
-// connected wants a client of RabbitMQ that belongs to a service.
+// connected requires that a service has a connection to RabbitMQ.
 func (c *compute) connected(service string) {
 	c.t.Helper()
 	for range 100 {
@@ -201,5 +201,5 @@ func (c *compute) connected(service string) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	c.t.Fatalf("%s holds no connection: %+v", service, c.rabbit.Connections(c.t))
+	c.t.Fatalf("%s has no connection: %+v", service, c.rabbit.Connections(c.t))
 }

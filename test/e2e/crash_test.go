@@ -10,9 +10,9 @@ import (
 	"github.com/kollet/kollet/agent/journal"
 )
 
-// TestCrash kills kollet right after every record of the journal: of an upgrade
-// that succeeds, of one that is rolled back, and of the recovery from both. The
-// node must end wholly on one generation each time.
+// TestCrash kills kollet right after each record of the journal: in an upgrade that
+// succeeds, in one that is rolled back, and in the recovery from both. Each time, all
+// services must end on the same generation.
 func TestCrash(t *testing.T) {
 	onBoth(t, killEverywhere)
 }
@@ -24,7 +24,7 @@ func killEverywhere(t *testing.T, p *protocol) {
 		n := p.node(t)
 		n.must(0, "bootstrap")
 		tags := []string{"v1", "v2"}
-		at := 0 // which of them runs
+		at := 0 // index of the tag that runs
 		killed := killAtEachRecord(t, n, func() { p.configure(n, tags[1-at], tags[1-at], "") }, func() {
 			at = p.whole(t, n, tags)
 		})
@@ -39,7 +39,7 @@ func killEverywhere(t *testing.T, p *protocol) {
 			p.replaceCommand(n, "v2", `command: [leave, "127.0.0.1:7001", 50ms]`)
 		}, func() {
 			if at := p.whole(t, n, []string{"one", "none"}); at != 0 {
-				t.Fatal("the node is on the generation that fails")
+				t.Fatal("the node is on the failing generation")
 			}
 		})
 		if killed < 15 {
@@ -48,14 +48,14 @@ func killEverywhere(t *testing.T, p *protocol) {
 	})
 }
 
-// killAtEachRecord runs an upgrade again and again, killed one record later each
-// time, and recovers: once without disturbance, and once after the recovery
-// itself was killed at its first record and then at its third. It returns how
-// often an upgrade was killed.
-func killAtEachRecord(t *testing.T, n *testNode, aim, check func()) int {
+// killAtEachRecord repeats an upgrade, kills it one record later each time, and
+// recovers. After every second kill the recovery is killed twice as well, at its first
+// and third record, before it may finish. configure writes the node file of the next
+// upgrade; check checks the node. It returns how often an upgrade was killed.
+func killAtEachRecord(t *testing.T, n *testNode, configure, check func()) int {
 	t.Helper()
 	for record := 1; ; record++ {
-		aim()
+		configure()
 		if o, killed := n.killedAt(record, "upgrade"); !killed {
 			if o.code > 1 {
 				t.Fatalf("upgrade: exit status %d\n%s", o.code, o.all())
@@ -64,7 +64,7 @@ func killAtEachRecord(t *testing.T, n *testNode, aim, check func()) int {
 			return record - 1
 		}
 		if !n.status().Interrupted {
-			// The last record of all: it had ended.
+			// This was the last record: the upgrade had finished.
 			check()
 			continue
 		}
@@ -75,12 +75,13 @@ func killAtEachRecord(t *testing.T, n *testNode, aim, check func()) int {
 		n.must(0, "recover")
 		check()
 		if o := n.must(0, "-o", "json", "recover"); strings.Contains(o.stdout, `"found": true`) {
-			t.Fatalf("there is still something to recover:\n%s", o.stdout)
+			t.Fatalf("the node still needs recovery:\n%s", o.stdout)
 		}
 	}
 }
 
-// killedAt runs the program that kills itself after a record of the journal.
+// killedAt runs kollet-faults, which kills itself right after a record of the journal,
+// and returns whether it did.
 func (n *testNode) killedAt(record int, args ...string) (outcome, bool) {
 	n.t.Helper()
 	faulty := *n
@@ -94,8 +95,8 @@ func (n *testNode) killedAt(record int, args ...string) (outcome, bool) {
 	return outcome{code: cmd.ProcessState.ExitCode(), stderr: out.String()}, status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// whole wants a healthy node whose image, file and answer belong together, and
-// returns which of the words it is on.
+// whole requires a healthy node whose image, config file and answer belong to the same
+// generation, and returns the index of the word that alpha answers.
 func (p *protocol) whole(t *testing.T, n *testNode, words []string) int {
 	t.Helper()
 	s := n.status()
@@ -109,7 +110,7 @@ func (p *protocol) whole(t *testing.T, n *testNode, words []string) int {
 	n.ask(&history, "history")
 	for _, e := range history {
 		if e.Outcome == "" || e.Outcome == journal.Stuck {
-			t.Fatalf("generation %d has not ended: %+v", e.Generation, e)
+			t.Fatalf("the transaction to generation %d did not finish: %+v", e.Generation, e)
 		}
 	}
 	image := n.service("alpha").Image

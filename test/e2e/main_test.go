@@ -1,6 +1,5 @@
-// Package e2e shows every promise to users on real parts: Docker, a registry,
-// libvirt, QEMU guests, nova-compute, RabbitMQ, and kollet as the program that
-// users run.
+// Package e2e contains the end-to-end tests: the kollet program manages services on
+// real engines, with a registry, libvirt, QEMU guests, nova-compute and RabbitMQ.
 package e2e
 
 import (
@@ -13,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { machine.Main(m) }
 
-// built is a path below the build directory that make fills: KOLLET_BUILD, else
-// the checkout's.
+// built returns a path below the build directory that make fills: KOLLET_BUILD, or
+// build in the checkout.
 func built(t testing.TB, path string) string {
 	t.Helper()
 	dir := os.Getenv("KOLLET_BUILD")
@@ -26,7 +25,7 @@ func built(t testing.TB, path string) string {
 		_, err = os.Stat(full)
 	}
 	if err != nil {
-		t.Fatalf("%v: run make test, which builds it", err)
+		t.Fatalf("%v: build it with make guest images", err)
 	}
 	return full
 }

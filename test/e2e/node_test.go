@@ -21,8 +21,8 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// testNode is a node in the eyes of its operator: a file-system root, an engine and
-// the kollet program.
+// testNode is a node as its operator sees it: a file-system root, an engine and the
+// kollet program.
 type testNode struct {
 	t       testing.TB
 	root    string
@@ -32,16 +32,16 @@ type testNode struct {
 	env     []string
 }
 
-// engineUnderTest is a container engine that a node can have.
+// engineUnderTest is a container engine to run a node on.
 type engineUnderTest struct {
 	name    string // as in the node file
 	address string // for --engine
-	socket  string // as errors show it
+	socket  string // as error messages print it
 	connect func(program, root string) (containers.Engine, error)
 	kill    func()
 	start   func()
-	volume  func(root, name string) string           // where a node's named volume is
-	tell    func(c containers.Container) []*exec.Cmd // all that the engine's own commands tell of a container
+	volume  func(root, name string) string           // the directory of a node's named volume
+	inspect func(c containers.Container) []*exec.Cmd // commands of the engine that print everything about a container
 }
 
 func onDocker(d *machine.Docker) engineUnderTest {
@@ -49,14 +49,14 @@ func onDocker(d *machine.Docker) engineUnderTest {
 		name: "docker", address: d.Socket, socket: d.Socket, kill: d.Kill, start: d.Start,
 		connect: func(string, string) (containers.Engine, error) { return docker.New(d.Socket) },
 		volume:  func(_, name string) string { return filepath.Join(d.Root, "volumes", name, "_data") },
-		tell: func(c containers.Container) []*exec.Cmd {
+		inspect: func(c containers.Container) []*exec.Cmd {
 			return []*exec.Cmd{exec.Command("docker", "-H", d.Socket, "inspect", c.ID)}
 		},
 	}
 }
 
-// onContainerd uses a namespace that is named as the cgroup of the test's
-// machine, so that containers' cgroups are below that.
+// onContainerd uses a namespace with the name of the test machine's cgroup, so that
+// the cgroups of containers are below that cgroup.
 func onContainerd(c *machine.Containerd) engineUnderTest {
 	namespace := strings.Trim(machine.CgroupParent(), "/")
 	address := c.Address + "?namespace=" + namespace
@@ -70,14 +70,14 @@ func onContainerd(c *machine.Containerd) engineUnderTest {
 			return containerd.New(containerd.Config{Address: address, Root: own(root), Logger: program})
 		},
 		volume: func(root, name string) string { return filepath.Join(own(root), "volumes", name) },
-		tell: func(c containers.Container) []*exec.Cmd {
+		inspect: func(c containers.Container) []*exec.Cmd {
 			return []*exec.Cmd{ctr("containers", "info", c.ID), ctr("tasks", "ps", c.ID)}
 		},
 	}
 }
 
-// newNodeOn makes a node with nothing on it. What it runs is removed when the
-// test ends; if the test failed, what is known of it is printed before.
+// newNodeOn returns a node without services. When the test ends, the node's containers
+// are removed; if the test failed, their logs and the journals are printed first.
 func newNodeOn(t testing.TB, engine engineUnderTest) *testNode {
 	t.Helper()
 	n := &testNode{t: t, root: t.TempDir(), program: program(t, "kollet"), socket: engine.address}
@@ -88,7 +88,7 @@ func newNodeOn(t testing.TB, engine engineUnderTest) *testNode {
 	n.engine = client
 	t.Cleanup(func() {
 		if t.Failed() {
-			n.tell()
+			n.printState()
 		}
 		n.clear()
 		client.Close()
@@ -96,7 +96,7 @@ func newNodeOn(t testing.TB, engine engineUnderTest) *testNode {
 	return n
 }
 
-// program is a binary that make builds.
+// program returns the path of a program that make build has built.
 func program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../../bin", name))
@@ -113,7 +113,7 @@ func (n *testNode) clear() {
 	ctx := context.Background()
 	all, err := n.engine.List(ctx, map[string]string{node.LabelNode: filepath.Join(n.root, node.StateDir)})
 	if err != nil {
-		return // the engine is down; its own end cleans up
+		return // the engine is down; its containers are removed with it
 	}
 	for _, c := range all {
 		_ = n.engine.Stop(ctx, c.ID, 0)
@@ -121,8 +121,8 @@ func (n *testNode) clear() {
 	}
 }
 
-// tell prints what helps to understand a failure.
-func (n *testNode) tell() {
+// printState prints the journals, and the state and last log lines of each container.
+func (n *testNode) printState() {
 	journals, _ := filepath.Glob(filepath.Join(n.root, node.StateDir, "journal", "*"))
 	for _, path := range journals {
 		data, _ := os.ReadFile(path)
@@ -150,13 +150,13 @@ func (n *testNode) write(path, content string) {
 	}
 }
 
-// outcome of a run of kollet.
+// outcome is the result of a run of kollet.
 type outcome struct {
 	code           int
 	stdout, stderr string
 }
 
-// all is everything that was printed.
+// all returns standard output and standard error.
 func (o outcome) all() string { return o.stdout + o.stderr }
 
 func (n *testNode) command(args ...string) *exec.Cmd {
@@ -178,7 +178,7 @@ func (n *testNode) kollet(args ...string) outcome {
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// must runs kollet and wants the exit status.
+// must runs kollet and requires an exit status.
 func (n *testNode) must(code int, args ...string) outcome {
 	n.t.Helper()
 	o := n.kollet(args...)
@@ -188,7 +188,7 @@ func (n *testNode) must(code int, args ...string) outcome {
 	return o
 }
 
-// ask runs kollet with JSON output into a value.
+// ask runs kollet with JSON output and decodes it.
 func (n *testNode) ask(into any, args ...string) {
 	n.t.Helper()
 	o := n.must(0, append([]string{"-o", "json"}, args...)...)
@@ -204,7 +204,7 @@ func (n *testNode) status() agent.Status {
 	return s
 }
 
-// service finds a service in the status.
+// service returns the status of a service.
 func (n *testNode) service(name string) agent.ServiceStatus {
 	n.t.Helper()
 	for _, s := range n.status().Services {
@@ -216,17 +216,17 @@ func (n *testNode) service(name string) agent.ServiceStatus {
 	return agent.ServiceStatus{}
 }
 
-// healthy wants the whole node healthy, on a generation.
+// healthy requires that all services are healthy and the node is on a generation.
 func (n *testNode) healthy(generation int) agent.Status {
 	n.t.Helper()
 	s := n.status()
 	if s.Generation != generation || !s.Healthy || s.Interrupted {
-		n.t.Fatalf("status: %+v, want a healthy generation %d", s, generation)
+		n.t.Fatalf("status: %+v, want all services healthy on generation %d", s, generation)
 	}
 	return s
 }
 
-// contains wants each of the words in a text.
+// contains requires each of the words in a text.
 func contains(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
@@ -236,7 +236,8 @@ func contains(t testing.TB, text string, words ...string) {
 	}
 }
 
-// answer is what a tiny service says: its process id and its word.
+// answer returns the word that the tiny service at an address answers. It also answers
+// its process ID.
 func answer(t testing.TB, address string) string {
 	t.Helper()
 	for range 100 {
@@ -251,6 +252,6 @@ func answer(t testing.TB, address string) string {
 		_, _ = fmt.Fscanln(conn, &pid, &word)
 		return word
 	}
-	t.Fatalf("nobody answers at %s", address)
+	t.Fatalf("no service answers at %s", address)
 	return ""
 }

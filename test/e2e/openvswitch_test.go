@@ -2,8 +2,8 @@ package e2e
 
 import "testing"
 
-// TestOpenvswitchNode brings up a node with Open vSwitch, in user space as not
-// every kernel has its module.
+// TestOpenvswitchNode runs a node with Open vSwitch. It uses the userspace datapath,
+// because not every kernel has the openvswitch module.
 func TestOpenvswitchNode(t *testing.T) {
 	onBothComputes(t, "openvswitch", openvswitch)
 }

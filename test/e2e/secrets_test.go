@@ -11,9 +11,9 @@ import (
 	"github.com/kollet/kollet/agent/node"
 )
 
-// secretsStayInFiles looks for the broker's password everywhere that somebody
-// might: in all that kollet prints and keeps, in what the engine tells, and in
-// the process list.
+// secretsStayInFiles looks for the message broker's password in everything that kollet
+// prints and stores, in what the engine prints about containers, and in the process
+// list.
 func secretsStayInFiles(t *testing.T, c *compute) {
 	c = c.in(t)
 	c.write("/etc/kollet/config/nova.conf", "[DEFAULT]\ndebug = true\n")
@@ -43,12 +43,12 @@ func secretsStayInFiles(t *testing.T, c *compute) {
 		return err
 	}))
 	if held == 0 {
-		t.Fatal("the password is nowhere: this test looks for the wrong thing")
+		t.Fatal("no file holds the password, so this test would not find it elsewhere either")
 	}
 	for _, name := range []string{"nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"} {
-		made, err := c.engine.Inspect(t.Context(), name)
+		container, err := c.engine.Inspect(t.Context(), name)
 		check(t, err)
-		for _, cmd := range c.on.tell(made) {
+		for _, cmd := range c.on.inspect(container) {
 			out, err := cmd.CombinedOutput()
 			if err != nil || len(out) == 0 {
 				t.Fatalf("%v: %v: %s", cmd, err, out)

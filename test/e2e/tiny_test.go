@@ -9,8 +9,8 @@ import (
 	"github.com/kollet/kollet/test/tiny/image"
 )
 
-// pushTiny puts an image of the tiny service into a registry, as REPOSITORY:TAG.
-// edit may change how the image starts.
+// pushTiny pushes an image of the tiny service to a registry as REPOSITORY:TAG. edit
+// changes the image's configuration.
 func pushTiny(t testing.TB, r *machine.Registry, repository, tag string, edit ...func(*v1.Config)) {
 	t.Helper()
 	i := image.Image{Tag: tag}
