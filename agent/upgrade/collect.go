@@ -13,8 +13,8 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// retire stops and removes a container that nothing needs, or puts it aside for
-// the guests that run from it.
+// retire stops and removes a container that nothing needs. If guests run from it,
+// it is stopped and kept.
 func retire(ctx context.Context, n *node.Node, c containers.Container, pins node.Pins) error {
 	if err := n.Engine.Stop(ctx, c.ID, 0); err != nil {
 		return err

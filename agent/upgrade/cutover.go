@@ -12,17 +12,17 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// cutoverGrace belong to the new process alone: the engine's cleaning up behind
-// the old one, which kollet gives the lowest priority meanwhile, and the probes
-// would take processors from it. docs/performance.md has what that is worth.
+// cutoverGrace is how long the new process has the processors to itself. The
+// probes wait for that long, and the engine, which cleans up after the old
+// process, runs at the lowest priority. docs/performance.md has the figures.
 const cutoverGrace = 5 * time.Millisecond
 
-// cutOver stops a group's old containers in reverse order and opens the new
-// ones' gates in order, each once those that it comes after are healthy. Between
-// the two there is nothing but the old process's own end: the engine cleans up
-// behind it while the new one already runs.
+// cutOver stops a group's old containers in reverse order and opens the gates of
+// the new ones in order, each after the services that it depends on are healthy.
+// Between the two, kollet waits for nothing but the exit of the old process: the
+// engine cleans up while the new process runs.
 func (t *transaction) cutOver(ctx context.Context, g group) error {
-	if err := t.waitForAfter(ctx, g); err != nil {
+	if err := t.waitForDependencies(ctx, g); err != nil {
 		return err
 	}
 	stopping, err := t.oldTasks(ctx, g)
@@ -44,13 +44,14 @@ func (t *transaction) cutOver(ctx context.Context, g group) error {
 	return t.cleanUp(ctx, stopping)
 }
 
-// handOver is the moment in which services are away.
+// handOver stops the old tasks and starts the new ones. Services are away only
+// in here.
 func (t *transaction) handOver(ctx context.Context, stopping []oldTask, starting []newTask) error {
 	for _, old := range stopping {
 		if err := t.node.Host.Deprioritize(old.cgroup.Shim); err != nil {
 			return err
 		}
-		defer func() { _ = t.node.Host.Restore(old.cgroup.Shim) }() // it ends soon
+		defer func() { _ = t.node.Host.Restore(old.cgroup.Shim) }() // the shim exits soon anyway
 	}
 	err := host.RunUrgent(func() error {
 		if err := t.stopAll(ctx, stopping); err != nil {
@@ -67,11 +68,11 @@ func (t *transaction) handOver(ctx context.Context, stopping []oldTask, starting
 func (t *transaction) stopAll(ctx context.Context, stopping []oldTask) error {
 	for i := range slices.Backward(stopping) {
 		old := &stopping[i]
-		old.told = time.Now()
+		old.signalled = time.Now()
 		if err := t.stopFast(ctx, *old); err != nil {
 			return fmt.Errorf("stop %s: %w", old.service.Name, err)
 		}
-		old.ended = time.Now()
+		old.exited = time.Now()
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (t *transaction) stopAll(ctx context.Context, stopping []oldTask) error {
 func (t *transaction) openAll(ctx context.Context, stopping []oldTask, starting []newTask) error {
 	for _, task := range starting {
 		name := task.service.Name
-		if err := t.waitForAfter(ctx, group{{name: name, new: task.service}}); err != nil {
+		if err := t.waitForDependencies(ctx, group{{name: name, new: task.service}}); err != nil {
 			return err
 		}
 		if err := gate.Open(t.node.Store().Gate(t.to.Number, name)); err != nil {
@@ -88,7 +89,7 @@ func (t *transaction) openAll(ctx context.Context, stopping []oldTask, starting 
 		task.opened = time.Now()
 		for _, old := range stopping {
 			if old.service.Name == name {
-				task.told, task.ended = old.told, old.ended
+				task.signalled, task.exited = old.signalled, old.exited
 			}
 		}
 		t.watch.add(task)
@@ -96,8 +97,8 @@ func (t *transaction) openAll(ctx context.Context, stopping []oldTask, starting 
 	return nil
 }
 
-// revertCutover undoes a cut over, finished or not: the new containers are stopped in
-// reverse order, then those that ran before are started in order.
+// revertCutover undoes a cut over, finished or not: it stops the new containers in
+// reverse order, then starts those that ran before in order.
 func (t *transaction) revertCutover(ctx context.Context, g group) error {
 	for _, m := range slices.Backward(g) {
 		if m.new.Name == "" {
@@ -127,7 +128,7 @@ func (t *transaction) revertCutover(ctx context.Context, g group) error {
 func (t *transaction) startAgain(ctx context.Context, id string, m member) error {
 	err := t.node.Engine.Start(ctx, id)
 	if errors.Is(err, containers.ErrNotFound) {
-		t.node.Note(m.name, "the container that ran before was removed by hand; `kollet upgrade` makes a new one")
+		t.node.Note(m.name, "the container that ran before was removed manually; `kollet upgrade` creates a new one")
 		return nil
 	}
 	if err != nil {
@@ -137,7 +138,7 @@ func (t *transaction) startAgain(ctx context.Context, id string, m member) error
 	if err != nil {
 		return err
 	}
-	// A cut over that was killed in its middle has left its shim aside.
+	// A cut over that was killed left its shim at the lowest priority.
 	if cgroup, err := t.node.Host.CgroupOf(c.PID); err == nil {
 		_ = t.node.Host.Restore(cgroup.Shim)
 	}

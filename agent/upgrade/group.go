@@ -8,7 +8,6 @@ import (
 
 // group is the services that are cut over as one, in start order. A service that
 // has no new task is only stopped.
-
 type group []member
 
 type member struct {
@@ -44,9 +43,8 @@ func (g group) stopsGuestHost() bool {
 	return slices.ContainsFunc(g, func(m member) bool { return m.old.Guests != nil })
 }
 
-// groups returns what has to be cut over, in start order: the services whose
-// container is made for the new generation, and after them those that are
-// removed, dependents first.
+// groups returns what is cut over, in start order: the services that get a new
+// container, then those that are removed, dependents first.
 func (t *transaction) groups() []group {
 	var groups []group
 	placed := map[string]bool{}
@@ -74,9 +72,8 @@ func (t *transaction) groups() []group {
 	return groups
 }
 
-// inOrder puts groups behind those that any of their members comes after. Where
-// that is not possible, because two groups come after each other, the one that
-// starts first goes first.
+// inOrder puts groups after those that any of their members depends on. If two
+// groups depend on each other, the one that starts first stays first.
 func inOrder(groups []group) []group {
 	var ordered []group
 	for rest := slices.Clone(groups); len(rest) > 0; {

@@ -14,8 +14,8 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// protectGuests makes sure that no guest dies when the group's containers end, or
-// fails: then nothing has been stopped yet.
+// protectGuests makes sure that no guest dies when the group's containers stop. If
+// it cannot, it fails, and nothing has been stopped yet.
 func (t *transaction) protectGuests(ctx context.Context, g group) error {
 	guests, err := t.node.Guests()
 	if err != nil {
@@ -47,8 +47,8 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 	return nil
 }
 
-// protectInside moves guests out of a running container. One that just ended by
-// itself has none left to move.
+// protectInside moves guests out of a running container. A container that exited
+// by itself has none left.
 func protectInside(ctx context.Context, n *node.Node, c containers.Container) error {
 	cgroup, err := n.Host.CgroupOf(c.PID)
 	if errors.Is(err, host.ErrEnded) {
@@ -64,14 +64,14 @@ func protectInside(ctx context.Context, n *node.Node, c containers.Container) er
 	return protectContainer(ctx, n, cgroup, len(guests) > 0)
 }
 
-// libvirtTimeout is how long a libvirt that just started may take to find the
-// guests that it did not start.
+// libvirtTimeout is how long a libvirt may take after its start to find the
+// guests that an earlier one started.
 const libvirtTimeout = 30 * time.Second
 
 // findGuests waits until the new libvirt answers, then checks that every guest
-// that ran before is the same process, and that libvirt lists it. It does so
-// before the next service is cut over, and once: up to here no libvirt could
-// have ended a guest on somebody's behalf, from here on one can.
+// that ran before is the same process, and that libvirt lists it. It does so once,
+// before the next service is cut over: no libvirt has taken requests since the
+// cut over, so nobody can have asked for a guest to be stopped.
 func (t *transaction) findGuests(ctx context.Context, g group) error {
 	for _, m := range g {
 		if err := t.watch.wait(ctx, m.name); err != nil {
@@ -87,7 +87,7 @@ func (t *transaction) findGuests(ctx context.Context, g group) error {
 	}
 	for _, g := range t.guests {
 		if !slices.ContainsFunc(now, g.Same) {
-			return fmt.Errorf("guest %s (process %d) has ended", g.Name, g.PID)
+			return fmt.Errorf("guest %s (process %d) has exited", g.Name, g.PID)
 		}
 	}
 	for _, m := range g {
@@ -143,9 +143,9 @@ func (t *transaction) unknownGuests(ctx context.Context, s generation.Service, i
 	return unknown, nil
 }
 
-// protectContainer moves this node's guests, and what serves them, out of a
-// container's cgroup. It looks at the container's own processes alone, so that
-// it can be repeated while one ends.
+// protectContainer moves this node's guests and their helpers out of a container's
+// cgroup. It looks at the container's own processes only, which makes it cheap
+// enough to repeat while the container stops.
 func protectContainer(ctx context.Context, n *node.Node, c host.Cgroup, anyGuests bool) error {
 	pids, err := c.Processes()
 	if err != nil {

@@ -15,11 +15,11 @@ type newTask struct {
 	service generation.Service
 	process *host.Process
 
-	told, ended time.Time // the old one was told to end, and had ended; zero if there was none
-	opened      time.Time
+	signalled, exited time.Time // when the old task was told to stop, and when it had; zero if there was none
+	opened            time.Time // when its gate was opened
 }
 
-// newTasks takes hold of a group's staged containers.
+// newTasks finds a group's staged containers.
 func (t *transaction) newTasks(ctx context.Context, g group) ([]newTask, error) {
 	var starting []newTask
 	for _, m := range g {
@@ -32,7 +32,7 @@ func (t *transaction) newTasks(ctx context.Context, g group) ([]newTask, error) 
 		}
 		p, err := host.Open(c.PID)
 		if err != nil {
-			return nil, fmt.Errorf("the staged %s has ended at its gate: %w", m.name, err)
+			return nil, fmt.Errorf("the staged %s exited at its gate: %w", m.name, err)
 		}
 		starting = append(starting, newTask{id: c.ID, service: m.new, process: p})
 	}

@@ -17,11 +17,11 @@ import (
 )
 
 // running finds the containers that a group's cut over would stop: those of its
-// services, and whatever somebody put in their place by hand.
+// services, and any that an operator created manually under a service's name.
 func (t *transaction) running(ctx context.Context, g group) (map[string][]string, error) {
 	old := map[string][]string{}
 	for _, m := range g {
-		// Not all containers of the node, for each of its services anew.
+		// By service: the node may have many others, and this runs once for each.
 		all, err := t.node.Engine.List(ctx, map[string]string{node.LabelNode: t.node.State(), node.LabelService: m.name})
 		if err != nil {
 			return nil, err
@@ -32,15 +32,15 @@ func (t *transaction) running(ctx context.Context, g group) (map[string][]string
 				old[m.name] = append(old[m.name], c.ID)
 			}
 		}
-		byHand, err := t.node.Engine.Inspect(ctx, m.name)
+		manual, err := t.node.Engine.Inspect(ctx, m.name)
 		if errors.Is(err, containers.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if byHand.State == containers.StateRunning && !slices.Contains(old[m.name], byHand.ID) {
-			old[m.name] = append(old[m.name], byHand.ID)
+		if manual.State == containers.StateRunning && !slices.Contains(old[m.name], manual.ID) {
+			old[m.name] = append(old[m.name], manual.ID)
 		}
 	}
 	return old, nil
@@ -52,21 +52,21 @@ type oldTask struct {
 	service   generation.Service
 	process   *host.Process
 	cgroup    host.Cgroup
-	protects  bool // guests stay alive when it ends
+	protects  bool // guests stay alive when it exits
 
-	told, ended time.Time // zero until it was told to end, and until it had
+	signalled, exited time.Time // when it was told to stop, and when it had; zero before
 }
 
-// oldTasks takes hold of everything that is needed to stop the old containers,
-// and tells the engine not to restart them: all that may take time is done
-// before the first of them is told to end.
+// oldTasks collects everything needed to stop the old containers, and tells the
+// engine not to restart them: whatever takes time happens before the first of
+// them is told to stop.
 func (t *transaction) oldTasks(ctx context.Context, g group) ([]oldTask, error) {
 	var stopping []oldTask
 	for _, m := range g {
 		for _, id := range t.previous[m.name] {
 			old, err := t.oldTask(ctx, m, id)
 			if errors.Is(err, host.ErrEnded) {
-				continue // it ended by itself meanwhile
+				continue // it exited by itself
 			}
 			if err != nil {
 				return nil, fmt.Errorf("prepare to stop %s: %w", m.name, err)
@@ -95,14 +95,14 @@ func (t *transaction) oldTask(ctx context.Context, m member, id string) (oldTask
 		return oldTask{}, err
 	}
 	service := m.old
-	if service.Name == "" { // put there by hand
+	if service.Name == "" { // created manually
 		service = m.new
 	}
 	return oldTask{container: c, service: service, process: p, cgroup: cgroup, protects: m.protects()}, nil
 }
 
 // protects reports whether guests are kept alive when the member's container
-// ends, as the newest word on it has it.
+// exits. The new generation's setting takes precedence.
 func (m member) protects() bool {
 	guests := m.new.Guests
 	if guests == nil {
@@ -111,12 +111,12 @@ func (m member) protects() bool {
 	return guests != nil && (guests.Protect == nil || *guests.Protect)
 }
 
-// sweep is how often guests that have just been born are looked for while their
-// libvirt ends.
+// sweep is how often kollet looks for guests that were started while their
+// libvirt stops.
 const sweep = 5 * time.Millisecond
 
-// stopFast ends a container's processes without the engine: its signal reaches
-// the service a round trip earlier, and its end is known at once.
+// stopFast ends a container's processes without the engine: the signal reaches
+// the service a round trip earlier, and its exit is noticed at once.
 func (t *transaction) stopFast(ctx context.Context, old oldTask) error {
 	if err := old.process.Signal(signalNumber(old.service.StopSignal)); err != nil {
 		return err
@@ -152,9 +152,10 @@ func (t *transaction) stopFast(ctx context.Context, old oldTask) error {
 	}
 }
 
-// killLeft kills what the first process left behind in its container, as the
-// runtime is about to do anyway, so that nothing of the old service lives when
-// the new one starts. Guests and what they need were moved out before.
+// killLeft kills the processes that are left in a container after its first one
+// exited. The runtime is about to do the same; kollet does not wait for it, so
+// that nothing of the old service runs when the new one starts. Guests and their
+// helpers were moved out before.
 func (t *transaction) killLeft(old oldTask) error {
 	pids, err := old.cgroup.Processes()
 	if err != nil {
@@ -170,7 +171,7 @@ func (t *transaction) killLeft(old oldTask) error {
 		}
 		defer p.Close()
 		if held, err := old.cgroup.Holds(pid); err != nil || len(held) == 0 {
-			continue // another process by now
+			continue // the pid belongs to another process now
 		}
 		if err := p.Signal(unix.SIGKILL); err != nil {
 			return err
@@ -182,17 +183,17 @@ func (t *transaction) killLeft(old oldTask) error {
 	return nil
 }
 
-// cleanUp lets the engine catch up with what ended without it.
+// cleanUp lets the engine notice that the containers have stopped.
 func (t *transaction) cleanUp(ctx context.Context, stopping []oldTask) error {
 	for _, old := range stopping {
 		if err := t.node.Engine.Stop(ctx, old.container.ID, old.service.StopGrace); err != nil {
-			return fmt.Errorf("clean up behind %s: %w", old.service.Name, err)
+			return fmt.Errorf("clean up after %s: %w", old.service.Name, err)
 		}
 	}
 	return nil
 }
 
-// stopSafely stops a container by the engine, its guests kept alive.
+// stopSafely stops a container through the engine and keeps its guests alive.
 func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s generation.Service) error {
 	if c.State == containers.StateRunning && (member{new: s}).protects() {
 		if err := protectInside(ctx, n, c); err != nil {
@@ -202,8 +203,8 @@ func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s gen
 	return n.Engine.Stop(ctx, c.ID, s.StopGrace)
 }
 
-// signalNumber knows signals by name and by number, as engines do: systemd's
-// images stop with SIGRTMIN+3.
+// signalNumber accepts names and numbers, as engines do: images with systemd stop
+// with SIGRTMIN+3.
 func signalNumber(name string) unix.Signal {
 	number, err := signal.ParseSignal(name)
 	if err != nil || !signal.ValidSignalForPlatform(number) {

@@ -25,11 +25,11 @@ import (
 // parallel bounds how many containers are staged at once.
 const parallel = 4
 
-// stageTimeout bounds how long a container may take to its gate: it includes the
-// warm-up, on a cold page cache.
+// stageTimeout bounds how long a container may take to reach its gate. That
+// includes the warm-up, with a cold page cache.
 const stageTimeout = 2 * time.Minute
 
-// check makes sure, before anything costs time, that the upgrade can work.
+// check makes sure that the upgrade can work before any step that takes time.
 func (t *transaction) check(ctx context.Context) error {
 	if err := t.freeNames(ctx); err != nil {
 		return err
@@ -37,9 +37,9 @@ func (t *transaction) check(ctx context.Context) error {
 	return doctor.Precheck(ctx, t.node, t.target.Services)
 }
 
-// freeNames refuses to take the name of a container that somebody else runs on
-// a node that kollet has not made yet. On one that it has, that is drift, and
-// is repaired.
+// freeNames refuses a service whose name is taken by a container that kollet did
+// not create. For a service that the current generation has, such a container is
+// drift and is replaced.
 func (t *transaction) freeNames(ctx context.Context) error {
 	for _, s := range t.target.Services {
 		if _, known := t.from.Service(s.Name); known {
@@ -52,7 +52,7 @@ func (t *transaction) freeNames(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("check the name of %s: %w", s.Name, err)
 		}
-		return fmt.Errorf("check: a container named %s exists that kollet did not make; stop and remove it first", s.Name)
+		return fmt.Errorf("check: a container named %s exists that kollet did not create; stop and remove it first", s.Name)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 		return err
 	}
 	if c.ImageID != s.Image.ID {
-		return fmt.Errorf("the engine made it from image %.19s, not %.19s", c.ImageID, s.Image.ID)
+		return fmt.Errorf("the engine created it from image %.19s, not %.19s", c.ImageID, s.Image.ID)
 	}
 	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
 	defer cancel()
@@ -155,8 +155,8 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 	return nil
 }
 
-// unstage removes the containers of a generation that is given up. One whose
-// guests run stays, stopped, until they are gone.
+// unstage removes the containers of a generation that is given up. A container
+// that guests run from is stopped and kept until they are gone.
 func (t *transaction) unstage(ctx context.Context) error {
 	all, err := t.node.Containers(ctx)
 	if err != nil {

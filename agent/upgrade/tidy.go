@@ -12,10 +12,9 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// tidy finishes what a commit began: names, restart policies, the current link,
-// and the removal of what nothing needs any more. It may be done again, also on
-// a machine that lost its power right after the commit and came up with the old
-// containers.
+// tidy follows a commit: names, restart policies, the current link, and the
+// removal of what is no longer needed. It may run again, even on a machine that
+// lost power right after the commit and booted with the old containers.
 func (t *transaction) tidy(ctx context.Context) error {
 	all, err := t.node.Containers(ctx)
 	if err != nil {
@@ -31,7 +30,7 @@ func (t *transaction) tidy(ctx context.Context) error {
 	}
 	for _, s := range t.to.Services {
 		if err := t.promote(ctx, s); err != nil {
-			return fmt.Errorf("settle %s: %w", s.Name, err)
+			return fmt.Errorf("promote %s: %w", s.Name, err)
 		}
 	}
 	if err := t.node.Store().SetCurrent(t.to.Number); err != nil {
@@ -44,13 +43,14 @@ func (t *transaction) tidy(ctx context.Context) error {
 	return err
 }
 
+// belongs reports whether a container is that of a generation's service.
 func belongs(g generation.Generation, c containers.Container) bool {
 	s, ok := g.Service(c.Spec.Labels[node.LabelService])
 	return ok && c.Spec.Labels[node.LabelGeneration] == strconv.Itoa(s.Origin)
 }
 
-// demote takes name and restart policy from a container that was replaced,
-// and stops it should it run.
+// demote takes the plain name and the restart policy from a container that was
+// replaced, and stops it if it runs.
 func (t *transaction) demote(ctx context.Context, c containers.Container) error {
 	name := c.Spec.Labels[node.LabelService]
 	number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration])
@@ -67,7 +67,7 @@ func (t *transaction) demote(ctx context.Context, c containers.Container) error 
 }
 
 // promote gives a service's container its plain name and its restart policy, and
-// starts it should it not run.
+// starts it if it does not run.
 func (t *transaction) promote(ctx context.Context, s generation.Service) error {
 	c, err := t.node.Container(ctx, s.Name, s.Origin)
 	if err != nil {
@@ -82,8 +82,8 @@ func (t *transaction) promote(ctx context.Context, s generation.Service) error {
 	return t.node.Engine.Update(ctx, c.ID, s.Name, s.Spec.Restart)
 }
 
-// evict removes a container that somebody put in a service's place by hand. It
-// was stopped in the cut over.
+// evict removes a container that was created manually under a service's name. The
+// cut over stopped it.
 func (t *transaction) evict(ctx context.Context, name, id string) error {
 	other, err := t.node.Engine.Inspect(ctx, name)
 	if errors.Is(err, containers.ErrNotFound) || err == nil && (other.ID == id || other.Spec.Labels[node.LabelNode] != "") {
@@ -95,6 +95,6 @@ func (t *transaction) evict(ctx context.Context, name, id string) error {
 	if err := t.node.Engine.Stop(ctx, other.ID, 0); err != nil {
 		return err
 	}
-	t.node.Note(name, "removed the container that was put in its place by hand")
+	t.node.Note(name, "removed the container that was created manually under its name")
 	return t.node.Engine.Remove(ctx, other.ID)
 }

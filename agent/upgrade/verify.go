@@ -14,19 +14,19 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// exitGrace is how long after a probe failed its service's process may be seen
-// to end: the probe may have been told first, by the engine.
+// exitGrace is how long after a failed probe kollet waits for the service's
+// process to exit: the probe may fail, through the engine, before the exit is seen.
 const exitGrace = 200 * time.Millisecond
 
-// verify decides whether the new generation is trusted: every service is
-// healthy and stays so, those that were not touched too.
+// verify decides whether the new generation is trusted: every service, changed or
+// not, is healthy and stays healthy.
 func (t *transaction) verify(ctx context.Context) error {
 	for _, s := range t.to.Services {
 		if err := t.watch.wait(ctx, s.Name); err != nil {
 			return explain(ctx, t.node, err)
 		}
 	}
-	// From here on the end of any watched process ends the wait for the others.
+	// From here on, the exit of any watched process ends the wait for the others.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer context.AfterFunc(t.watch.ctx, func() { cancel(t.watch.failed()) })()
 	defer cancel(nil)
@@ -50,10 +50,10 @@ func (t *transaction) staysHealthy(ctx context.Context, s generation.Service) er
 		return err
 	}
 	if c.State != containers.StateRunning {
-		return failure{s.Name, c.ID, fmt.Errorf("its container is %s", c.State)}
+		return failure{s.Name, c.ID, fmt.Errorf("container is %s", c.State)}
 	}
 	target := health.Target{Engine: t.node.Engine, ID: c.ID, PID: c.PID, User: s.User}
-	if s.Origin != t.to.Number { // not watched: it may have to find its peers again
+	if s.Origin != t.to.Number { // not watched: it may have to reconnect to its peers
 		if err := health.Ready(ctx, target, s.Health); err != nil {
 			return failure{s.Name, c.ID, err}
 		}
@@ -64,8 +64,8 @@ func (t *transaction) staysHealthy(ctx context.Context, s generation.Service) er
 	return nil
 }
 
-// syncGates puts the open gates on stable storage: after the commit, a power
-// loss must not close them.
+// syncGates puts the open gates on stable storage: a power loss after the commit
+// must not close them.
 func (t *transaction) syncGates() error {
 	for _, s := range t.to.Services {
 		if s.Origin != t.to.Number {
@@ -83,7 +83,7 @@ func (t *transaction) previousHealthy(ctx context.Context) error {
 	var errs []error
 	for _, s := range t.from.Services {
 		if len(t.previous[s.Name]) == 0 {
-			continue // it did not run before either, or was not touched
+			continue // it did not run before, or was not touched
 		}
 		c, err := t.node.Engine.Inspect(ctx, t.previous[s.Name][0])
 		if err == nil {

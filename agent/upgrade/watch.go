@@ -14,7 +14,7 @@ import (
 )
 
 // watch follows the containers that were cut over until the generation is
-// trusted: that their processes live, and when they become healthy.
+// trusted: whether their processes run, and when they become healthy.
 type watch struct {
 	engine  health.Execer
 	ctx     context.Context
@@ -31,7 +31,7 @@ func newWatch(engine health.Execer) *watch {
 	return &watch{engine: engine, ctx: ctx, cancel: cancel, ready: map[string]chan struct{}{}, gaps: map[string]journal.Gap{}}
 }
 
-// failure is a service that did not become healthy, or did not stay so.
+// failure is a service that did not become healthy, or did not stay healthy.
 type failure struct {
 	service string
 	id      string // of its container
@@ -61,9 +61,9 @@ func (w *watch) add(task newTask) {
 			w.cancel(failure{task.service.Name, task.id, err})
 			return
 		}
-		if !task.told.IsZero() {
+		if !task.signalled.IsZero() {
 			w.mu.Lock()
-			w.gaps[task.service.Name] = journal.Gap{Ended: ms(task.told, task.ended), Opened: ms(task.told, task.opened), Healthy: ms(task.told, time.Now())}
+			w.gaps[task.service.Name] = journal.Gap{Ended: ms(task.signalled, task.exited), Opened: ms(task.signalled, task.opened), Healthy: ms(task.signalled, time.Now())}
 			w.mu.Unlock()
 		}
 		close(ready)
@@ -78,7 +78,7 @@ func (w *watch) target(task newTask) health.Target {
 	return health.Target{Engine: w.engine, ID: task.id, PID: task.process.PID, User: task.service.User}
 }
 
-// wait returns nil once a service is healthy; at once if it is not watched.
+// wait returns nil when a service is healthy, and at once if it is not watched.
 func (w *watch) wait(ctx context.Context, service string) error {
 	w.mu.Lock()
 	ready := w.ready[service]
@@ -99,7 +99,7 @@ func (w *watch) wait(ctx context.Context, service string) error {
 // failed returns what went wrong with a watched container, nil if all is well.
 func (w *watch) failed() error { return context.Cause(w.ctx) }
 
-// linger gives the watched processes that long to end.
+// linger waits for a watched process to exit, for at most d.
 func (w *watch) linger(d time.Duration) {
 	select {
 	case <-w.ctx.Done():
@@ -113,9 +113,9 @@ func (w *watch) stop() {
 	w.running.Wait()
 }
 
-// waitForAfter waits until the services that the group comes after are healthy,
-// as far as they were cut over in this transaction.
-func (t *transaction) waitForAfter(ctx context.Context, g group) error {
+// waitForDependencies waits until the services that the group depends on are
+// healthy, as far as they were cut over in this transaction.
+func (t *transaction) waitForDependencies(ctx context.Context, g group) error {
 	for _, m := range g {
 		for _, dep := range m.new.After {
 			if err := t.watch.wait(ctx, dep); err != nil {
@@ -126,8 +126,8 @@ func (t *transaction) waitForAfter(ctx context.Context, g group) error {
 	return nil
 }
 
-// explain adds to a service's failure how its container ended, and its last
-// words.
+// explain adds to a service's failure the exit status of its container and its
+// last log lines.
 func explain(ctx context.Context, n *node.Node, err error) error {
 	var f failure
 	if !errors.As(err, &f) {
@@ -140,12 +140,12 @@ func explain(ctx context.Context, n *node.Node, err error) error {
 	return fmt.Errorf("%w%s", err, n.LogTail(ctx, f.id))
 }
 
-// engineDelay is how long an engine may take to notice that a process ended,
-// which kollet sees before it.
+// engineDelay is how long an engine may take to notice that a process exited;
+// kollet notices first.
 const engineDelay = 2 * time.Second
 
-// exitCode returns the exit status of a container that ended. Where the process
-// is known to have ended it waits for the engine to know too.
+// exitCode returns the exit status of a container that exited. If kollet knows
+// that the process exited, it waits for the engine to notice.
 func exitCode(ctx context.Context, n *node.Node, f failure) (int, bool) {
 	for until := time.Now().Add(engineDelay); ; time.Sleep(20 * time.Millisecond) {
 		c, err := n.Engine.Inspect(ctx, f.id)
