@@ -17,19 +17,18 @@ import (
 	failures "github.com/kollet/kollet/containers/failure"
 )
 
-// This file is a node's first boot: bootstrap, and what goes on with it when the
-// machine went down meanwhile. cloud-init starts a bootstrap once and never
-// again, so kollet itself remembers what it has begun.
+// This file is a node's first boot: bootstrap, and its continuation after a reboot.
+// cloud-init starts a bootstrap only once, so kollet records that one has begun.
 
-// Provisioning is what a bootstrap is told, beyond what an upgrade is.
+// Provisioning is the input of a bootstrap.
 type Provisioning struct {
 	target.Options
-	Unit *firstboot.Unit // to be installed, less what the node file says; nil: none
+	Unit *firstboot.Unit // to install, without what the node file says; nil: none
 }
 
 // Bootstrap takes a node from nothing to a verified first generation, or to
-// what its node file says if it has one already. How it ended is left in
-// firstboot.FinishedPath.
+// what its node file says if it has one already. firstboot.FinishedPath records
+// how it ended.
 func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (upgrade.Result, error) {
 	unlock, err := a.node.Lock()
 	if err != nil {
@@ -49,9 +48,9 @@ func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (upgrade.Result, 
 	})
 }
 
-// Resume ends a bootstrap that was cut short. On a node that had a generation,
-// or has one by now, it begins no new one: the node file may have changed since.
-// It reports whether there was one to end.
+// Resume continues a bootstrap that was interrupted. On a node that has a
+// generation it does not begin a new one: the node file may have changed since.
+// It reports whether there was one to continue.
 func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (upgrade.Result, bool, error) {
 	if begun, err := firstboot.Interrupted(a.node.Root); begun == nil || err != nil {
 		return upgrade.Result{}, false, err
@@ -61,11 +60,11 @@ func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (upgrade.Resul
 		return upgrade.Result{}, false, err
 	}
 	defer unlock()
-	begun, err := firstboot.Interrupted(a.node.Root) // another kollet may have ended it meanwhile
+	begun, err := firstboot.Interrupted(a.node.Root) // another kollet process may have finished it
 	if begun == nil || err != nil {
 		return upgrade.Result{}, false, err
 	}
-	a.node.Note("", "a bootstrap that began at %s was interrupted; going on with it", begun.Time.Format(time.RFC3339))
+	a.node.Note("", "the bootstrap that began at %s was interrupted; continuing it", begun.Time.Format(time.RFC3339))
 	info, err := a.node.AwaitEngine(ctx, begun.Wait)
 	if err != nil {
 		return upgrade.Result{}, true, err // the mark stays: the next boot tries again
@@ -75,7 +74,7 @@ func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (upgrade.Resul
 		return upgrade.Result{}, true, err
 	}
 	if recovery.Current > 0 {
-		r, err := came(*begun, recovery.Current)
+		r, err := interruptedResult(*begun, recovery.Current)
 		return r, true, a.finish(*begun, info, r, err)
 	}
 	r, err := a.provision(ctx, Provisioning{
@@ -85,13 +84,13 @@ func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (upgrade.Resul
 	return r, true, err
 }
 
-// came tells how far an interrupted bootstrap came, on a node that has a
+// interruptedResult is the result of an interrupted bootstrap on a node that has a
 // generation after its recovery.
-func came(begun firstboot.Begun, current int) (upgrade.Result, error) {
+func interruptedResult(begun firstboot.Begun, current int) (upgrade.Result, error) {
 	r := upgrade.Result{Outcome: journal.Committed, From: begun.Generation, To: current, Plan: plan.Plan{Changes: []plan.Change{}, Drift: []plan.Drift{}}}
 	if current == begun.Generation {
 		r.Outcome = journal.RolledBack
-		return r, fmt.Errorf("the bootstrap was interrupted, and the node is on generation %d as before; run `kollet bootstrap` for another try", current)
+		return r, fmt.Errorf("the bootstrap was interrupted, and the node is on generation %d as before; run `kollet bootstrap` to try again", current)
 	}
 	return r, nil
 }
@@ -100,11 +99,11 @@ func came(begun firstboot.Begun, current int) (upgrade.Result, error) {
 func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.Begun) (upgrade.Result, error) {
 	resolve := func() (*target.Target, error) { return target.Read(a.node, p.Options, "bootstrap") }
 	t, err := resolve()
-	if err != nil { // nothing was begun: the same words at the next boot help nobody
+	if err != nil { // the next boot would only repeat it
 		return upgrade.Result{}, a.finish(begun, containers.Info{}, upgrade.Result{}, err)
 	}
 	begun.Kollet = a.node.Version
-	if err := firstboot.Begin(a.node.Root, begun); err != nil { // there is no room for a record of it either
+	if err := firstboot.Begin(a.node.Root, begun); err != nil { // no record either: the disk may be full
 		return upgrade.Result{}, fmt.Errorf("nothing was touched: %w", remedied(err))
 	}
 	a.installUnit(ctx, p.Unit, t.Engine)
@@ -114,8 +113,8 @@ func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.B
 		r, err = upgrade.RunLocked(ctx, a.node.Patient(p.Wait), t, resolve)
 	}
 	if err != nil && ctx.Err() != nil {
-		// The mark stays: it was told to stop, as by a shutdown, and did not fail.
-		return r, fmt.Errorf("%w\nrun `kollet bootstrap` to go on; the next boot does", err)
+		// The mark stays: kollet was told to stop, as by a shutdown, and did not fail.
+		return r, fmt.Errorf("%w\nthe next boot continues it, or run `kollet bootstrap`", err)
 	}
 	return r, a.finish(begun, info, r, err)
 }
@@ -127,7 +126,7 @@ func remedied(err error) error {
 	return err
 }
 
-// finish leaves the record of how a bootstrap ended, and returns its error.
+// finish records how a bootstrap ended, and returns its error.
 func (a *Agent) finish(begun firstboot.Begun, info containers.Info, r upgrade.Result, failed error) error {
 	f := firstboot.Finished{Begun: begun.Time, Time: a.node.Now().UTC(), OK: failed == nil, Outcome: cmp.Or(string(r.Outcome), firstboot.Failed), Kollet: a.node.Version}
 	current, err := a.node.Store().Current()
@@ -157,14 +156,14 @@ func imagesOf(g generation.Generation) map[string]string {
 	return images
 }
 
-// installUnit has systemd bring to an end, at the next boot, what this boot may
-// not. A node without it works all the same.
+// installUnit makes systemd recover at each boot. A node without it works, but has
+// to be recovered by other means.
 func (a *Agent) installUnit(ctx context.Context, unit *firstboot.Unit, engine string) {
 	if unit == nil {
 		return
 	}
 	if !firstboot.Booted(a.node.Root) {
-		a.node.Note("", "no systemd runs here: nothing will run `kollet recover` at boot; docs/recovery.md tells what should")
+		a.node.Note("", "systemd is not running: nothing will run `kollet recover` at boot; see docs/recovery.md")
 		return
 	}
 	u := *unit
@@ -172,7 +171,7 @@ func (a *Agent) installUnit(ctx context.Context, unit *firstboot.Unit, engine st
 	changed, err := u.Install(ctx, a.node.Root)
 	switch {
 	case err != nil:
-		a.node.Note("", "%v; until that is mended, run `kollet recover` after a power loss", err)
+		a.node.Note("", "%v; until this is fixed, run `kollet recover` after a power loss", err)
 	case changed:
 		a.node.Note("", "installed %s, which runs `kollet recover` at each boot", firstboot.UnitName)
 	}

@@ -20,13 +20,13 @@ import (
 )
 
 // Images may come from archives instead of a registry: on disk, or on a drive
-// that came with the machine. A drive is mounted by cloud-init's mounts or by
-// /etc/fstab, not by kollet: so it is there again after a reboot in the middle,
-// and nothing stays mounted when kollet is killed.
+// that came with the machine. cloud-init's mounts or /etc/fstab mount the drive,
+// not kollet: so it is mounted again after a reboot, and nothing stays mounted
+// when kollet is killed.
 
-// load takes what a target wants from its archives, as far as they have it. Only
-// archives that hold an image which is missing are loaded. What is wrong with
-// others is told with the pull that then fails.
+// load loads missing images from the target's archives. It loads only archives
+// that have a missing image. Problems with other archives are reported if the
+// pull fails later.
 func (f *fetcher) load(ctx context.Context) error {
 	patterns := f.archivePaths()
 	if len(patterns) == 0 || len(f.target.Missing(f.images)) == 0 {
@@ -52,8 +52,8 @@ func (f *fetcher) load(ctx context.Context) error {
 	return nil
 }
 
-// archivePaths lists where a target's images may be; those of an earlier
-// generation may be where the node file says now.
+// archivePaths lists where a target's images may be. For an earlier generation
+// that is where the node file says now.
 func (f *fetcher) archivePaths() []string {
 	if !f.target.Recalled {
 		return f.target.Archives
@@ -65,14 +65,13 @@ func (f *fetcher) archivePaths() []string {
 	return file.Images.Archives
 }
 
-// missed notes what was not found in archives, for the error of the pull.
+// missed notes why an archive did not help, for the error of a failed pull.
 func (f *fetcher) missed(text string) {
 	f.archives = append(f.archives, text)
 	f.node.Note("", "%s", text)
 }
 
-// archiveFiles finds what a pattern means, waiting for the first file that it
-// does.
+// archiveFiles finds the files that match a pattern, and waits for the first.
 func (f *fetcher) archiveFiles(ctx context.Context, pattern string) ([]string, error) {
 	var files []string
 	err := f.node.Await(ctx, f.target.Wait, "image archive "+pattern, func(context.Context) error {
@@ -86,7 +85,7 @@ func (f *fetcher) archiveFiles(ctx context.Context, pattern string) ([]string, e
 	return files, err
 }
 
-// loadFrom loads an archive if it holds what is absent.
+// loadFrom loads an archive if it has a missing image.
 func (f *fetcher) loadFrom(ctx context.Context, file string) error {
 	images, err := archive.List(file)
 	if err != nil {
@@ -139,7 +138,7 @@ func (f *fetcher) loadFile(ctx context.Context, file string) error {
 	return nil
 }
 
-// quarters tells how much of an archive was read.
+// quarters reports each quarter of an archive that was read.
 type quarters struct {
 	*archive.Content
 	told func(percent int64)
@@ -159,7 +158,7 @@ func (q *quarters) Read(p []byte) (int, error) {
 
 var _ io.Reader = (*quarters)(nil)
 
-// assignLoaded tells the services which images they have now.
+// assignLoaded looks up the images that services miss after an archive was loaded.
 func (f *fetcher) assignLoaded(ctx context.Context, file string) error {
 	for _, name := range f.target.Missing(f.images) {
 		ref := f.images.ToPull[name]

@@ -7,8 +7,8 @@ import (
 	"github.com/kollet/kollet/agent/node"
 )
 
-// KeepPrefetched notes which images garbage collection must leave to the next
-// upgrade: those that the running generation does not have itself.
+// KeepPrefetched records which images garbage collection must keep for the next
+// upgrade: those that the current generation does not use.
 func KeepPrefetched(n *node.Node, services []generation.Service, current generation.Generation) error {
 	ahead, err := n.Store().Ahead()
 	if err != nil {
@@ -24,7 +24,7 @@ func KeepPrefetched(n *node.Node, services []generation.Service, current generat
 	return n.Store().SetAhead(ahead.Next(next))
 }
 
-// UsePrefetched notes that a generation keeps what was pulled ahead of it.
+// UsePrefetched records that a generation now keeps its prefetched images itself.
 func UsePrefetched(n *node.Node, g generation.Generation) error {
 	ahead, err := n.Store().Ahead()
 	if err != nil {

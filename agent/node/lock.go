@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock keeps every other kollet from changing this node until the returned
-// function is called, or this process ends in whatever way: flock(2) belongs to
-// the open file.
+// Lock keeps other kollet processes from changing this node until the returned
+// function is called or this process exits: the lock belongs to the open file
+// (flock(2)). ErrLocked, wrapped, if another process has it.
 func (n *Node) Lock() (unlock func(), err error) {
 	if err := os.MkdirAll(n.State(), 0o700); err != nil {
-		return nil, fmt.Errorf("make the state directory: %w", err)
+		return nil, fmt.Errorf("create the state directory: %w", err)
 	}
 	path := filepath.Join(n.State(), "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -25,13 +25,13 @@ func (n *Node) Lock() (unlock func(), err error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		defer f.Close()
-		return nil, fmt.Errorf("%w%s; wait until it has ended", ErrLocked, holder(path))
+		return nil, fmt.Errorf("%w%s; wait for it to finish", ErrLocked, holder(path))
 	}
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// Only for the message above: the lock itself is the flock.
+	// The content is for the message above; the lock itself is the flock.
 	if f.Truncate(0) == nil {
 		_, _ = fmt.Fprintf(f, "kollet %s, process %d\n", n.Command, os.Getpid())
 	}

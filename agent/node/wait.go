@@ -10,19 +10,19 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// At a first boot, and after a power loss, kollet may be earlier than what it
-// needs. These bound and pace its waiting.
+// At a first boot, and after a power loss, kollet may start before the engine or
+// the registry is ready.
 const (
-	askAgain  = 500 * time.Millisecond // pause between two tries
-	tellAgain = 30 * time.Second       // pause between two lines that say so
-	oneTry    = 10 * time.Second       // an engine that takes longer to say who it is does not answer
+	retryInterval  = 500 * time.Millisecond // pause between two tries
+	noticeInterval = 30 * time.Second       // pause between two lines that report the wait
+	tryTimeout     = 10 * time.Second       // for one answer of the engine
 )
 
-// Await tries until it succeeds, its error is one that waiting does not mend, or
-// the limit is over. It says what it waits for.
+// Await tries until it succeeds, the error is not worth another try, or the limit
+// is over. It reports what it waits for.
 func (n *Node) Await(ctx context.Context, limit time.Duration, what string, try func(context.Context) error, worth func(error) bool) error {
 	begun := time.Now()
-	told := begun.Add(-tellAgain)
+	told := begun.Add(-noticeInterval)
 	for {
 		err := try(ctx)
 		if err != nil && ctx.Err() != nil {
@@ -35,22 +35,22 @@ func (n *Node) Await(ctx context.Context, limit time.Duration, what string, try 
 		if now.Sub(begun) >= limit {
 			return fmt.Errorf("waited %v for %s: %w", limit, what, err)
 		}
-		if now.Sub(told) >= tellAgain {
+		if now.Sub(told) >= noticeInterval {
 			n.Note("", "waiting for %s, %v more at most: %v", what, (limit - now.Sub(begun)).Round(time.Second), err)
 			told = now
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("interrupted while waiting for %s: %w", what, ctx.Err())
-		case <-time.After(min(askAgain, limit)):
+		case <-time.After(min(retryInterval, limit)):
 		}
 	}
 }
 
-// AwaitEngine waits until the engine answers, and returns what.
+// AwaitEngine waits until the engine answers, and returns its answer.
 func (n *Node) AwaitEngine(ctx context.Context, limit time.Duration) (info containers.Info, err error) {
 	err = n.Await(ctx, limit, "the container engine", func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, oneTry)
+		ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 		defer cancel()
 		info, err = n.Engine.Info(ctx)
 		return err
@@ -60,15 +60,15 @@ func (n *Node) AwaitEngine(ctx context.Context, limit time.Duration) (info conta
 	return info, err
 }
 
-// patient is an engine whose pulls wait until the registry can be reached. Only
-// the engine knows the way there: proxies, mirrors, certificates.
+// patient is an engine whose pulls wait until the registry can be reached. Only a
+// pull can tell: the engine has the proxies, mirrors and certificates.
 type patient struct {
 	containers.Engine
 	node  *Node
 	limit time.Duration
 }
 
-// Pull waits for the registry. ErrRegistryUnreachable when that took too long.
+// Pull waits for the registry. ErrRegistryUnreachable if that takes too long.
 func (p patient) Pull(ctx context.Context, ref string, progress func(containers.Progress)) (image containers.Image, err error) {
 	err = p.node.Await(ctx, p.limit, "the registry of "+ref, func(ctx context.Context) error {
 		image, err = p.Engine.Pull(ctx, ref, progress)
@@ -77,8 +77,8 @@ func (p patient) Pull(ctx context.Context, ref string, progress func(containers.
 	return image, err
 }
 
-// Patient returns the node with an engine that waits, and with progress that may be
-// told of by several pulls at once.
+// Patient returns the node with an engine whose pulls wait for the registry, and
+// which may report the progress of several pulls at once.
 func (n *Node) Patient(limit time.Duration) *Node {
 	waiting := *n
 	var mu sync.Mutex

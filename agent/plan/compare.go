@@ -43,7 +43,7 @@ func compare(store generation.Store, s generation.Service, files []generation.Re
 	case missing || s.Fingerprint() != old.Fingerprint():
 		c.Action = Replace
 	case !SamePolicy(old, s):
-		c.Action = Adjust
+		c.Action = UpdatePolicy
 		c.Spec = append(c.Spec, "health, order or reference: the container stays")
 	}
 	return c, nil

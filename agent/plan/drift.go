@@ -15,12 +15,12 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// Drift is one thing about a running node that is not as its generation says.
+// Drift is one difference between a running node and its generation.
 type Drift struct {
 	Service string `json:"service"`
 	What    string `json:"what"` // container, image, spec, mounted file, copied file
 	Path    string `json:"path,omitempty"`
-	Text    string `json:"text"` // what differs, readable by itself
+	Text    string `json:"text"` // what differs, readable on its own
 }
 
 // FindDrift compares what runs with a generation: each container, its image and
@@ -62,16 +62,16 @@ func (d *drifter) add(what, path, format string, args ...any) {
 
 func (d *drifter) missing(ctx context.Context) {
 	if other, err := d.node.Engine.Inspect(ctx, d.service.Name); err == nil {
-		d.add("container", "", "container %s (%.12s) was not made by kollet: somebody replaced it by hand", d.service.Name, other.ID)
+		d.add("container", "", "container %s (%.12s) was not created by kollet; it was replaced manually", d.service.Name, other.ID)
 		return
 	}
-	d.add("container", "", "container %s is gone: somebody removed it", d.service.Name)
+	d.add("container", "", "container %s was removed manually", d.service.Name)
 }
 
 func (d *drifter) check(c containers.Container) {
 	s := d.service
 	if c.State != containers.StateRunning {
-		d.add("container", "", "container %s does not run: it is %s, with exit status %d", s.Name, c.State, c.ExitCode)
+		d.add("container", "", "container %s is not running: it is %s, with exit status %d", s.Name, c.State, c.ExitCode)
 	}
 	if c.ImageID != s.Image.ID {
 		d.add("image", "", "container %s runs image %.19s, not %.19s", s.Name, c.ImageID, s.Image.ID)
@@ -114,7 +114,7 @@ func (d *drifter) mounted() {
 		sum, expected := want[e.Name()]
 		delete(want, e.Name())
 		if !expected {
-			d.add("mounted file", path, "%s was added by hand", path)
+			d.add("mounted file", path, "%s was added manually", path)
 			continue
 		}
 		data, err := os.ReadFile(path)
@@ -122,12 +122,12 @@ func (d *drifter) mounted() {
 		case err != nil:
 			d.add("mounted file", path, "%v", err)
 		case generation.Sum(data) != sum:
-			d.add("mounted file", path, "%s was edited by hand", path)
+			d.add("mounted file", path, "%s was changed manually", path)
 		}
 	}
 	for name := range want {
 		path := filepath.Join(dir, name)
-		d.add("mounted file", path, "%s was removed by hand", path)
+		d.add("mounted file", path, "%s was removed manually", path)
 	}
 }
 
@@ -141,11 +141,11 @@ func (d *drifter) copied(pid int, f generation.File) {
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.add("copied file", f.Dest, "%s in %s was removed by hand", f.Dest, d.service.Name)
+		d.add("copied file", f.Dest, "%s in %s was removed manually", f.Dest, d.service.Name)
 	case err != nil:
 		d.add("copied file", f.Dest, "%s in %s cannot be read: %v", f.Dest, d.service.Name, node.WithoutPath(err))
 	case generation.Sum(data) != f.SHA256:
-		d.add("copied file", f.Dest, "%s in %s was edited by hand", f.Dest, d.service.Name)
+		d.add("copied file", f.Dest, "%s in %s was changed manually", f.Dest, d.service.Name)
 	default:
 		d.copiedMode(path, f)
 	}

@@ -18,8 +18,8 @@ import (
 type Plan struct {
 	From    int      `json:"from"`
 	Reason  string   `json:"reason"`
-	Changes []Change `json:"changes"` // in start order, removed services last; services that stay as they are have none
-	Drift   []Drift  `json:"drift"`   // what differs from generation From by somebody's hand
+	Changes []Change `json:"changes"` // in start order, removed services last; unchanged services have none
+	Drift   []Drift  `json:"drift"`   // what was changed manually since generation From
 }
 
 // Empty reports whether an upgrade would do nothing.
@@ -32,7 +32,9 @@ const (
 	Add     Action = "add"
 	Replace Action = "replace"
 	Drop    Action = "remove"
-	Adjust  Action = "adjust" // only how kollet treats it changes (probes, order): its container stays
+	// UpdatePolicy changes only how kollet treats the service (probes, order). Its
+	// container stays.
+	UpdatePolicy Action = "update policy"
 )
 
 // Change is what happens to one service, and why.
@@ -42,17 +44,17 @@ type Change struct {
 	Image   *ImageChange `json:"image,omitempty"`
 	Spec    []string     `json:"spec,omitempty"` // container settings, as "privileged: false, now true"
 	Files   []FileChange `json:"files,omitempty"`
-	Repair  []string     `json:"repair,omitempty"` // drift that replacing the container mends
+	Repair  []string     `json:"repair,omitempty"` // drift that replacing the container repairs
 }
 
-// ImageChange tells which image replaces which.
+// ImageChange says which image replaces which.
 type ImageChange struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to"`
 	Pull bool   `json:"pull,omitempty"` // it is not on this machine yet
 }
 
-// FileChange tells how a file in a container changes, without secrets.
+// FileChange says how a file in a container changes, without secrets.
 type FileChange struct {
 	Path string `json:"path"`
 	Diff string `json:"diff,omitempty"` // unified; empty when only secrets or the owner or mode differ, or a new file is empty
@@ -60,8 +62,7 @@ type FileChange struct {
 }
 
 // Make compares a target with the current generation and with what really runs.
-// It also returns which images it found, so that nobody has to look for them
-// again.
+// It also returns the images that it found, so that they are looked up once.
 func Make(ctx context.Context, n *node.Node, t *target.Target, current generation.Generation) (Plan, target.Images, error) {
 	p := Plan{From: current.Number, Reason: t.Reason, Changes: []Change{}}
 	if err := SameEngine(t, current); err != nil {
@@ -103,7 +104,8 @@ func Make(ctx context.Context, n *node.Node, t *target.Target, current generatio
 	return p, images, nil
 }
 
-// SameEngine refuses another engine than the one that has the node's containers.
+// SameEngine refuses a target with another engine than the one that has the
+// node's containers.
 func SameEngine(t *target.Target, current generation.Generation) error {
 	if current.Number == 0 || current.Engine == t.Engine {
 		return nil

@@ -10,7 +10,8 @@ import (
 	"github.com/kollet/kollet/agent/node"
 )
 
-// Recall makes the target that an earlier generation was.
+// Recall makes a target of an earlier generation; 0 means the one before the
+// current. A file of it that was changed manually is an error.
 func Recall(n *node.Node, number int) (*Target, error) {
 	if number == 0 {
 		var err error

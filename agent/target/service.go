@@ -42,7 +42,7 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 		},
 	}
 	if f.LogSize != "" {
-		s.Spec.LogSize, _ = units.RAMInBytes(f.LogSize) // the node file's check has been over it
+		s.Spec.LogSize, _ = units.RAMInBytes(f.LogSize) // validated with the node file
 	}
 	for _, u := range f.Ulimits {
 		s.Spec.Ulimits = append(s.Spec.Ulimits, containers.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
@@ -56,7 +56,7 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 	return s, files
 }
 
-// check finds what no engine could honour before anything is pulled.
+// check finds settings that no engine accepts, before anything is pulled.
 func (b *builder) check(s generation.Service) {
 	s.Image.ID = "sha256:" + generation.Sum(nil) // not known yet
 	if err := b.node.ContainerSpec(s, 1).Check(); err != nil {
@@ -65,7 +65,7 @@ func (b *builder) check(s generation.Service) {
 	}
 }
 
-// mode translates the node file's word for a container's own namespace.
+// mode translates the node file's word for a private namespace.
 func mode(word string) string {
 	if word == "private" {
 		return ""
@@ -124,12 +124,12 @@ func (b *builder) mounts() []containers.Mount {
 		switch {
 		case m.Source == "":
 			kind = containers.Tmpfs
-		case source == "" && b.problems.Len() == before: // not what was meant: data in a tmpfs is gone with its container
-			b.problems.Addf(m.Place, m.Key+".source", "%s is empty here; set what it names, or drop the mount", m.Source)
+		case source == "" && b.problems.Len() == before: // a tmpfs would lose its data with the container
+			b.problems.Addf(m.Place, m.Key+".source", "%s is empty on this node; set the variable, or remove the mount", m.Source)
 		case path.IsAbs(source):
 			kind = containers.Bind
 			if _, err := os.Stat(source); err != nil {
-				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %v; make it, or drop the mount", source, node.WithoutPath(err))
+				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %w; create it, or remove the mount", source, node.WithoutPath(err))
 			}
 		}
 		mounts = append(mounts, containers.Mount{Type: kind, Source: source, Target: m.Target, ReadOnly: m.ReadOnly, Propagation: m.Propagation})

@@ -42,8 +42,8 @@ type Target struct {
 	Redactor *redact.Redactor
 }
 
-// Read makes the target that the node file describes. All problems of the node
-// file, and of everything that it names, are in the error.
+// Read makes a target of the node file. The error has all problems of the node
+// file and of everything that it names.
 func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 	file, err := readFile(n, opts)
 	if err != nil {
@@ -99,7 +99,7 @@ func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) m
 		}
 		data, err := os.ReadFile(n.Path(file.Secrets[name].File))
 		if err != nil {
-			problems.Addf(file.Place(key+".file"), key+".file", "cannot be read: %w; write the secret there, readable for root alone", err)
+			problems.Addf(file.Place(key+".file"), key+".file", "cannot be read: %w; write the secret to this file, readable by root only", err)
 			values[name] = "?" // so that templates do not report it a second time
 			continue
 		}
@@ -108,7 +108,7 @@ func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) m
 	return values
 }
 
-// instance is what cloud-init knows of this machine; empty where it did not run.
+// instance is cloud-init's instance data; empty if it did not run.
 func instance(n *node.Node) map[string]any {
 	data, err := os.ReadFile(n.Path(node.InstanceData))
 	var values map[string]any

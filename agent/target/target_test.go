@@ -144,7 +144,7 @@ func TestRead(t *testing.T) {
 		"in a probe":          {`health: [{exec: [check, hunter2]}]`, ":5:3: services.one: the value of secret rabbit is in its health; "},
 		"in the warm-up":      {`warm: [hunter2]`, ":5:3: services.one: the value of secret rabbit is in its warm; "},
 		"a mount's source":    {`mounts: ["{{ .vars.dir }}:/a", data:/b, /c]`, ""},
-		"source of nothing":   {`mounts: [x:/x, {source: "{{ .vars.nothing }}", target: /var/lib/nova}]`, ":7:20: services.one.mounts[1].source: {{ .vars.nothing }} is empty here; "},
+		"source of nothing":   {`mounts: [x:/x, {source: "{{ .vars.nothing }}", target: /var/lib/nova}]`, ":7:20: services.one.mounts[1].source: {{ .vars.nothing }} is empty on this node; "},
 		"source is not there": {`mounts: [/no/such:/a]`, ":7:14: services.one.mounts[0].source: /no/such cannot be mounted: no such file or directory; "},
 		"unknown in a source": {`mounts: ["{{ .vars.non }}:/a"]`, ":7:14: services.one.mounts[0].source: "},
 		"a path as volume":    {`mounts: [a/b:/x]`, `:5:3: services.one: volume at /x: "a/b" is not a volume name`},

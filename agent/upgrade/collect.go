@@ -62,9 +62,10 @@ func Collect(ctx context.Context, n *node.Node, current generation.Generation) (
 	return gone, collectGenerations(ctx, n, current, pins, &gone)
 }
 
-// collectGenerations drops the generations that fell out of keep, and with them
-// the images that no other generation names. One whose record cannot be read is
-// kept, and so is every image, with a record that names it: it may need any.
+// collectGenerations drops the generations beyond keep_generations, and with them
+// the images that no other generation uses. A generation whose record cannot be
+// read is kept, and so is every image and a record that names it: the unreadable
+// one may need any of them.
 func collectGenerations(ctx context.Context, n *node.Node, current generation.Generation, pins node.Pins, gone *Garbage) error {
 	kept, err := n.Store().List()
 	if err != nil {
@@ -83,7 +84,7 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 		g, err := n.Store().Load(number)
 		if err != nil {
 			damaged = true
-			n.Note("", "generation %d stays, and with it all images: %v; put its manifest.json back, or remove %s if no guest runs from it",
+			n.Note("", "kept generation %d and all images: %v; restore its manifest.json, or remove %s if no guest runs from it",
 				number, err, n.Store().Path(number))
 			continue
 		}
@@ -110,7 +111,7 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 			return err
 		}
 	}
-	for _, g := range dropped { // after its images: their names stand in it
+	for _, g := range dropped { // after its images, which its record names
 		if err := n.Store().Remove(g.Number); err != nil {
 			return err
 		}
@@ -133,15 +134,15 @@ func collectImages(ctx context.Context, n *node.Node, candidates, stays map[stri
 			continue
 		}
 		if err := n.Engine.RemoveImage(ctx, id); err != nil {
-			n.Note("", "image %.19s stays: %v", id, err) // something else uses it
+			n.Note("", "kept image %.19s: %v", id, err) // something else uses it
 			continue
 		}
 		gone.Images = append(gone.Images, id)
 	}
 }
 
-// keepGenerations is how many earlier generations stay, as the node file says; what cannot
-// be read now drops nothing.
+// keepGenerations is how many earlier generations the node file says to keep. If
+// the node file cannot be read, all are kept.
 func keepGenerations(n *node.Node) int {
 	keep, err := nodefile.Keep(n.NodeFilePath())
 	if err != nil {

@@ -157,7 +157,7 @@ func TestCollectAroundDamage(t *testing.T) {
 			if err != nil || !slices.Equal(gone.Generations, []int{4}) || len(gone.Images) > 0 || !slices.Equal(gone.Containers, []string{"a5"}) {
 				t.Errorf("gone are %+v, %v", gone, err)
 			}
-			if len(notes) != 1 || !strings.Contains(notes[0], "generation 3 stays") || !strings.Contains(notes[0], nd.Store().Path(3)) {
+			if len(notes) != 1 || !strings.Contains(notes[0], "kept generation 3") || !strings.Contains(notes[0], nd.Store().Path(3)) {
 				t.Errorf("said %q", notes)
 			}
 			if err := nd.Store().Remove(3); err != nil {

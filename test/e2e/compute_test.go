@@ -249,7 +249,7 @@ func unprotected(t *testing.T, c *compute) {
 	c.services = "    guests: {protect: false}\n"
 	c.configure()
 	o := c.must(1, "upgrade")
-	contains(t, o.stderr, guestName, "has ended")
+	contains(t, o.stderr, guestName, "has exited")
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", guest.PID)); err == nil {
 		t.Fatal("the guest survived without protection, so this test does not show that protection works")
 	}

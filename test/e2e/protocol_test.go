@@ -443,10 +443,10 @@ func drift(t *testing.T, p *protocol) {
 	// A copied file.
 	pid := n.service("alpha").PID
 	check(t, os.WriteFile(fmt.Sprintf("/proc/%d/root/etc/alpha.conf", pid), []byte("by hand\n"), 0o600))
-	contains(t, n.must(1, "verify").stdout, "alpha", "/etc/alpha.conf", "edited by hand")
+	contains(t, n.must(1, "verify").stdout, "alpha", "/etc/alpha.conf", "changed manually")
 	plan := n.must(3, "plan", "--exit-code")
-	contains(t, plan.stdout, "alpha", "edited by hand")
-	contains(t, n.must(0, "upgrade").all(), "edited by hand")
+	contains(t, plan.stdout, "alpha", "changed manually")
+	contains(t, n.must(0, "upgrade").all(), "changed manually")
 	n.must(0, "verify")
 
 	// A mounted file.
@@ -454,7 +454,7 @@ func drift(t *testing.T, p *protocol) {
 	check(t, err)
 	check(t, os.Chmod(mounted[0], 0o600))
 	check(t, os.WriteFile(mounted[0], []byte("by hand\n"), 0o600))
-	contains(t, n.must(1, "verify").stdout, "alpha", filepath.Base(mounted[0]), "edited by hand")
+	contains(t, n.must(1, "verify").stdout, "alpha", filepath.Base(mounted[0]), "changed manually")
 	n.must(0, "upgrade")
 	n.must(0, "verify")
 

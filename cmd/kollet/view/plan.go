@@ -11,10 +11,10 @@ import (
 type Plan plan.Plan
 
 var actionMarks = map[plan.Action]struct{ mark, colour string }{
-	plan.Add:     {"+", green},
-	plan.Replace: {"~", yellow},
-	plan.Drop:    {"-", red},
-	plan.Adjust:  {"=", cyan},
+	plan.Add:          {"+", green},
+	plan.Replace:      {"~", yellow},
+	plan.Drop:         {"-", red},
+	plan.UpdatePolicy: {"=", cyan},
 }
 
 func (p Plan) text(t *text) {
@@ -114,7 +114,7 @@ func (p Plan) totals() string {
 		}
 	}
 	var parts []string
-	for _, a := range []plan.Action{plan.Add, plan.Replace, plan.Drop, plan.Adjust} {
+	for _, a := range []plan.Action{plan.Add, plan.Replace, plan.Drop, plan.UpdatePolicy} {
 		if n := actions[a]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d to %s", n, a))
 		}

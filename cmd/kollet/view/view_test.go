@@ -45,7 +45,7 @@ nothing to do: the node is on generation 3, as it should be
 		{Service: "nova-libvirt", Action: plan.Replace, Image: &plan.ImageChange{From: "r/nova-libvirt:1", To: "r/nova-libvirt:2", Pull: true}},
 		{
 			Service: "nova-compute", Action: plan.Replace, Spec: []string{"privileged: false, now true"},
-			Repair: []string{"container nova-compute is gone: somebody removed it"},
+			Repair: []string{"container nova-compute was removed manually"},
 			Files: []plan.FileChange{
 				{Path: "/etc/nova/nova.conf", Diff: "--- a\n+++ b\n@@ -1 +1 @@\n-debug = false\n+debug = true\n"},
 				{Path: "/etc/nova/secret.conf", Note: "a secret in it changes"},
@@ -53,14 +53,14 @@ nothing to do: the node is on generation 3, as it should be
 		},
 		{Service: "telegraf", Action: plan.Add, Image: &plan.ImageChange{To: "telegraf:1"}},
 		{Service: "old", Action: plan.Drop},
-	}, Drift: []plan.Drift{{Service: "nova-compute", Text: "container nova-compute is gone: somebody removed it"}}}, `
+	}, Drift: []plan.Drift{{Service: "nova-compute", Text: "container nova-compute was removed manually"}}}, `
 ~ nova-libvirt: replace
     image    r/nova-libvirt:1
           -> r/nova-libvirt:2 (to be pulled)
 
 ~ nova-compute: replace
     setting  privileged: false, now true
-    repair   container nova-compute is gone: somebody removed it
+    repair   container nova-compute was removed manually
     file     /etc/nova/nova.conf
         --- a
         +++ b
@@ -126,9 +126,9 @@ nova-libvirt  running  healthy  r/nova-libvirt:1  2           2 days ago
 nova-compute  missing  unknown  r/nova-compute:1  4           -
 nova-compute: run ` + "`kollet verify`" + `
 `},
-	{"verify", Verification{Generation: 4, Services: 2, Drift: []plan.Drift{{Service: "web", What: "copied file", Text: "/etc/a in web was edited by hand"}}}, `
+	{"verify", Verification{Generation: 4, Services: 2, Drift: []plan.Drift{{Service: "web", What: "copied file", Text: "/etc/a in web was changed manually"}}}, `
 SERVICE  WHAT         DRIFT
-web      copied file  /etc/a in web was edited by hand
+web      copied file  /etc/a in web was changed manually
 1 difference from generation 4; ` + "`kollet upgrade`" + ` repairs it
 `},
 	{"no drift", Verification{Generation: 4, Services: 2}, `
