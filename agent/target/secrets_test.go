@@ -18,8 +18,8 @@ func TestSecretsIn(t *testing.T) {
 	for value, want := range map[string][]string{
 		"nova":    {"command", "name", "ref", "user"},
 		"compute": {"command", "name", "ref"},
-		"x\"yz":   {"env"},
-		"p@ss":    {"env"},
+		"x\"yz":   {"environment"},
+		"p@ss":    {"environment"},
 		"spec":    nil,
 		"restart": nil,
 		"hunter2": nil,
