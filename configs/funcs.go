@@ -16,11 +16,11 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// helpers are the functions of sprig that templates may use: those that give
-// the same result for the same input, always. Left out on purpose is whatever
-// reads the clock, the environment, the network or randomness, depends on the
-// order of a map (keys, values), changes a value that the next file will see
-// (set, unset), or hides an error (fromJson).
+// helpers are the functions of sprig that templates may call: those that always
+// return the same result for the same input. Functions are excluded if they read
+// the clock, the environment, the network or random numbers, depend on the order
+// of a map (keys, values), change a value that the next file uses (set, unset)
+// or hide an error (fromJson).
 var helpers = []string{
 	"add", "add1", "append", "atoi", "b64dec", "b64enc", "base", "cat", "coalesce",
 	"compact", "concat", "contains", "default", "dict", "dig", "dir", "div",
@@ -35,7 +35,7 @@ var helpers = []string{
 	"without",
 }
 
-// funcs returns all that a template may call.
+// funcs returns the functions that the template may call.
 func (x *execution) funcs() template.FuncMap {
 	funcs := template.FuncMap{
 		"secret":    x.secret,
@@ -60,26 +60,27 @@ var helperFuncs = sync.OnceValue(func() template.FuncMap {
 	return funcs
 })
 
-// absent is what a template needs and was not given. Execution goes on with a
-// stand-in, so that all of a file's absences are found together.
-type absent struct{ kind, name, text string }
+// missing is the error for something that a template needs and the node file does
+// not set. Execution continues with an empty value, so that everything that a
+// file lacks is reported together.
+type missing struct{ kind, name, text string }
 
-func (a *absent) Error() string { return a.text }
+func (m *missing) Error() string { return m.text }
 
-// secret returns a secret's value; in a public rendering, its name.
+// secret returns a secret's value, or a placeholder in public mode.
 func (x *execution) secret(name string) (string, error) {
 	if x.mode == spec {
-		return "", fmt.Errorf("a secret cannot be used here: what a container is made from can be read in its engine and in the process list; put it in a file (config:)")
+		return "", fmt.Errorf("a secret cannot be used here: the engine and the process list show a container's settings; use it in a config file (config:)")
 	}
-	if x.gaveUp[absent{kind: "secret", name: name}] {
+	if x.reported[missing{kind: "secret", name: name}] {
 		return "", nil
 	}
 	value, ok := x.r.in.Secrets[name]
 	if !ok {
-		return "", &absent{"secret", name, fmt.Sprintf("secret %q is not set; set secrets.%s in the node file%s", name, name, report.DidYouMean(name, sorted(x.r.in.Secrets)))}
+		return "", &missing{"secret", name, fmt.Sprintf("secret %q is not set; set secrets.%s in the node file%s", name, name, report.DidYouMean(name, sorted(x.r.in.Secrets)))}
 	}
 	if x.oneLine && strings.ContainsAny(value, "\r\n") {
-		return "", fmt.Errorf("secret %q has several lines, and in an INI file a value that is not indented ends with its line; store it as one line", name)
+		return "", fmt.Errorf("secret %q has several lines, and a value in an INI file ends with its line unless the next one is indented; store the secret as one line", name)
 	}
 	if x.mode == public {
 		return redact.Placeholder(name), nil
@@ -87,21 +88,21 @@ func (x *execution) secret(name string) (string, error) {
 	return value, nil
 }
 
-// required fails with the given text unless the value is set.
+// required returns the value, or fails with the given text if it is not set.
 func (x *execution) required(text string, value any) (any, error) {
 	v := reflect.ValueOf(value)
 	if value != nil && (v.Kind() != reflect.String || v.Len() > 0) {
 		return value, nil
 	}
-	if x.gaveUp[absent{kind: "value", name: text}] {
+	if x.reported[missing{kind: "value", name: text}] {
 		return "", nil
 	}
-	return nil, &absent{"value", text, text}
+	return nil, &missing{"value", text, text}
 }
 
-// urlescape makes a value safe as any part of a URL, such as the password in a
-// transport_url. It escapes a space as %20, because oslo.messaging reads user
-// and password with Python's unquote, which leaves a plus sign alone.
+// urlescape escapes a value for any part of a URL, such as the password in a
+// transport_url. A space becomes %20, because oslo.messaging decodes user and
+// password with Python's unquote, which does not decode a plus sign.
 func (x *execution) urlescape(value any) string {
 	text := escapeURL(fmt.Sprint(value))
 	if x.mode != public {
@@ -117,13 +118,12 @@ func escapeURL(text string) string {
 	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
 }
 
-// oslo makes a value safe as the value of a key that oslo.config reads: it
-// would otherwise take $ for the start of another option's name, and drop
-// quotes and spaces around the value.
+// oslo quotes a value for oslo.config, which would otherwise replace $NAME by
+// another option's value and drop quotes and spaces around the value.
 func oslo(value any) (string, error) {
 	text := fmt.Sprint(value)
 	if strings.ContainsAny(text, "\r\n") {
-		return "", fmt.Errorf("the value has several lines, and expected is one")
+		return "", fmt.Errorf("expected one line, got several")
 	}
 	text = strings.ReplaceAll(text, "$", `\$`)
 	if text == "" {

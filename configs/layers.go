@@ -12,14 +12,14 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// layer is one source of a file's content.
+// layer is one source of a config file's content.
 type layer struct {
 	text
-	template bool // to be executed
+	template bool // it is executed
 }
 
-// layers reads what a file is made of, lowest first: the file itself, then
-// those of its overrides that exist.
+// layers reads the sources of a config file, lowest first: the file itself, then
+// the overrides that exist.
 func (r *Renderer) layers(service string, f File, all *report.Problems) []layer {
 	bad := func(file, format string, args ...any) {
 		all.Addf(report.Place{File: file}, f.Where, format, args...)
@@ -41,21 +41,21 @@ func (r *Renderer) layers(service string, f File, all *report.Problems) []layer 
 			bad("", "%w", readError("source", f.Source, err))
 		}
 		if len(f.Overrides) > 0 {
-			bad("", "a source is copied as it is and takes no overrides; use template or content")
+			bad("", "a source is copied unchanged and has no overrides; use template or content")
 		}
 		base.file, base.body, base.template = f.Source, string(body), false
 	case f.Content != "":
 		base.file, base.body = f.Where+".content", f.Content
 	default:
-		bad("", "says not what is in the file; set template, source or content")
+		bad("", "has no content; set template, source or content")
 	}
 	layers := []layer{base}
 	for _, pattern := range f.Overrides {
 		name := strings.ReplaceAll(pattern, "{service}", service)
-		r.name(name)
+		r.markNamed(name)
 		name = path.Clean(strings.ReplaceAll(name, "{host}", r.in.Host))
 		if !inside(name) {
-			bad("", "override %q leads out of the overrides directory; expected a path below it", pattern)
+			bad("", "override %q is outside the overrides directory; expected a path below it", pattern)
 			continue
 		}
 		if r.in.Overrides == "" {
@@ -80,17 +80,18 @@ func (r *Renderer) layers(service string, f File, all *report.Problems) []layer 
 	return layers
 }
 
-// isTemplate reports whether a fragment is executed: .conf and .ini files are.
-// Others, such as YAML policies, may hold braces that mean something else.
+// isTemplate reports whether an override is executed as a template: .conf and
+// .ini files are. Others, such as YAML policies, may contain braces that mean
+// something else.
 func isTemplate(file string) bool {
 	ext := filepath.Ext(file)
 	return ext == ".conf" || ext == ".ini"
 }
 
-// template returns a template's text and the name that errors show for it.
+// template returns the text of a template and its name in errors.
 func (r *Renderer) template(name string) (file string, body []byte, err error) {
 	if !inside(name) {
-		return "", nil, fmt.Errorf("template %q leads out of the templates directory; expected a path below it", name)
+		return "", nil, fmt.Errorf("template %q is outside the templates directory; expected a path below it", name)
 	}
 	if r.in.Templates != "" {
 		file = filepath.Join(r.in.Templates, filepath.FromSlash(name))
@@ -120,8 +121,8 @@ func readError(what, file string, err error) error {
 	return fmt.Errorf("read %s: %w", what, err)
 }
 
-// name remembers that a file names an override.
-func (r *Renderer) name(name string) {
+// markNamed records that a config file names an override.
+func (r *Renderer) markNamed(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.named[path.Clean(strings.ReplaceAll(name, "{host}", r.in.Host))] = true
@@ -130,12 +131,12 @@ func (r *Renderer) name(name string) {
 	}
 }
 
-// use remembers what a template refers to.
-func (r *Renderer) use(u uses) {
+// markUsed records what a template refers to.
+func (r *Renderer) markUsed(refs references) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name := range u.vars {
+	for name := range refs.vars {
 		r.usedVars[name] = true
 	}
-	r.allVars = r.allVars || u.allVars
+	r.allVars = r.allVars || refs.allVars
 }

@@ -8,8 +8,8 @@ import (
 	"text/template"
 )
 
-// builtins are the functions of text/template that make a text of their
-// arguments, as it documents them.
+// builtins are the functions of text/template that return text, implemented as
+// its documentation says.
 var builtins = template.FuncMap{
 	"print":    fmt.Sprint,
 	"printf":   fmt.Sprintf,
@@ -19,8 +19,8 @@ var builtins = template.FuncMap{
 	"urlquery": template.URLQueryEscaper,
 }
 
-// selectors are the functions that return their arguments, or parts of a list or
-// map, as they are, and those whose result says nothing about a secret.
+// selectors are the functions that return an argument, or elements of a list or
+// map, unchanged, and those whose result reveals nothing about a secret.
 var selectors = []string{
 	"append", "coalesce", "compact", "concat", "contains", "default", "dict",
 	"dig", "empty", "fail", "first", "get", "has", "hasKey", "hasPrefix",
@@ -29,9 +29,9 @@ var selectors = []string{
 	"uniq", "without",
 }
 
-// learn has the functions tell the redactor what they make of a secret: a
-// service may log it, and no list of forms can name what a template cuts out or
-// puts together.
+// learn wraps the functions so that the redactor learns what they return for a
+// secret. A service may log it, and no list of forms can include every part or
+// combination that a template creates.
 func (x *execution) learn(funcs template.FuncMap) {
 	maps.Copy(funcs, builtins)
 	for name, f := range funcs {
@@ -61,7 +61,7 @@ func (x *execution) learning(f reflect.Value) any {
 	}).Interface()
 }
 
-// texts returns the strings and numbers in a value, as texts.
+// texts returns the strings and numbers in a value as text.
 func texts(v reflect.Value) []string {
 	switch v.Kind() {
 	case reflect.String:

@@ -14,8 +14,8 @@ var embedded embed.FS
 // Profiles returns the names of the built-in profiles.
 func Profiles() []string { return names("profiles", ".yaml") }
 
-// Profile returns a built-in profile: a part of a node file, with the defaults
-// of vars, the services, and which of them belong to which network.
+// Profile returns a built-in profile: a part of a node file with the defaults of
+// variables, the services, and the services of each network.
 func Profile(name string) ([]byte, error) {
 	body, err := fs.ReadFile(embedded, path.Join("profiles", name+".yaml"))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/kollet/kollet/configs/ini"
 )
 
-var update = flag.Bool("update", false, "write the golden files and the table of variables anew")
+var update = flag.Bool("update", false, "write the golden files and the table of variables")
 
 // profile is what the tests read of a profile.
 type profile struct {
@@ -236,7 +236,7 @@ func noSecrets(t *testing.T, public []byte, secrets map[string]string) {
 	t.Helper()
 	for name, value := range secrets {
 		if bytes.Contains(public, []byte(value)) {
-			t.Errorf("secret %s stands in what people may see:\n%s", name, public)
+			t.Errorf("the public rendering contains secret %s:\n%s", name, public)
 		}
 	}
 }

@@ -46,8 +46,8 @@ func TestWhatPeopleMaySee(t *testing.T) {
 	}
 }
 
-// A secret that is a word of the file itself is masked there all the same, and no
-// placeholder is torn apart by it.
+// A secret that is a word of the file is masked there too, and does not change
+// placeholders.
 func TestSecretsThatAreOrdinaryWords(t *testing.T) {
 	r := newRenderer(t, configs.Inputs{Secrets: map[string]string{"a": "secret", "b": "pass", "c": "passage"}})
 	out := render(t, r, "s", configs.File{Where: "w", Content: "a secret passage, {{ secret \"b\" }} password\n"})
@@ -56,7 +56,7 @@ func TestSecretsThatAreOrdinaryWords(t *testing.T) {
 	}
 }
 
-func TestFragmentsAreShownWithoutSecretsToo(t *testing.T) {
+func TestOverridesAreShownWithoutSecrets(t *testing.T) {
 	in := configs.Inputs{Secrets: map[string]string{"pass": "hunter22"}, Overrides: tree(t, map[string]string{
 		"a.conf": "[a]\nx = {{ secret \"pass\" }}\ny = hunter22\n",
 	})}
@@ -91,17 +91,17 @@ func TestRenderingTwiceGivesTheSame(t *testing.T) {
 	}
 }
 
-// Any template either renders or says in which file and under which key it is
-// wrong, and neither that nor what people may see has the secret in it.
+// Any template either renders or fails with an error that names its file and key,
+// and neither the error nor Public contains the secret.
 func FuzzRender(f *testing.F) {
 	f.Add("[a]\nx = {{ secret \"pass\" }}\n", "x: {{ .vars.a | default 3 }}\n", true)
 	f.Add("{{ define \"b\" }}{{ .host }}{{ end }}{{ fail (secret \"pass\") }}", "", false)
 	f.Add("{{ with .vars }}{{ .missing }}{{ end }}{{ $.vars.b.c }}", "{{ oslo (secret \"pass\") }}", true)
 	f.Add("{{ b64enc (secret \"pass\") | trunc 9 }} url = a://b:{{ urlescape (secret \"pass\") }}@c", "{{ hostport .host 1 | quote }}", false)
 	const value = "s3cr3t$v@lue"
-	f.Fuzz(func(t *testing.T, body, fragment string, isINI bool) {
+	f.Fuzz(func(t *testing.T, body, override string, isINI bool) {
 		for _, unbounded := range []string{"repeat", "until", "seq", "indent", "template", "block"} {
-			if strings.Contains(body+fragment, unbounded) {
+			if strings.Contains(body+override, unbounded) {
 				return
 			}
 		}
@@ -112,7 +112,7 @@ func FuzzRender(f *testing.F) {
 		in := configs.Inputs{
 			Vars:      map[string]any{"a": 1, "b": map[string]any{"c": "d"}},
 			Secrets:   map[string]string{"pass": value},
-			Overrides: tree(t, map[string]string{"f.conf": fragment}),
+			Overrides: tree(t, map[string]string{"f.conf": override}),
 		}
 		out, err := newRenderer(t, in).Render("s", configs.File{Where: "services.s.config[0]", Content: body, Format: format, Overrides: []string{"f.conf"}})
 		if err != nil && body != "" {
@@ -123,10 +123,10 @@ func FuzzRender(f *testing.F) {
 			}
 		}
 		if err != nil && strings.Contains(err.Error(), value) {
-			t.Errorf("the secret stands in %v", err)
+			t.Errorf("the secret is in %v", err)
 		}
 		if strings.Contains(string(out.Public), value) {
-			t.Errorf("the secret stands in %s", out.Public)
+			t.Errorf("the secret is in %s", out.Public)
 		}
 	})
 }

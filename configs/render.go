@@ -1,7 +1,7 @@
-// Package configs renders a node's configuration: it executes templates, lays
-// the operator's fragments over the result, and keeps secrets out of everything
-// but the rendered files. It also holds the built-in profiles. It knows no
-// engine and no generations.
+// Package configs renders a node's config files: it executes templates, merges
+// the operator's overrides into the result, and keeps secrets out of everything
+// except the rendered files. It also contains the built-in profiles. It does not
+// know engines or generations.
 package configs
 
 import (
@@ -19,18 +19,19 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// Inputs is what templates may use, and where the operator's files are.
+// Inputs is what templates may use, and the directories of the operator's files.
 type Inputs struct {
 	Host      string            // name of this node, as {host} in override paths and .host in templates
 	Vars      map[string]any    // .vars; a nil value counts as not set
-	OwnVars   []string          // those of Vars that the operator set, for Unused
+	OwnVars   []string          // the Vars that the operator set, for Unused
 	Secrets   map[string]string // secret "NAME"
-	Instance  map[string]any    // .instance: what cloud-init knows of this machine; may be empty
+	Instance  map[string]any    // .instance: cloud-init's instance data; may be empty
 	Templates string            // directory of the operator's templates; need not exist
-	Overrides string            // directory of the operator's fragments; need not exist
+	Overrides string            // directory of the operator's overrides; need not exist
 }
 
-// File is one file to render. Exactly one of Template, Source and Content is set.
+// File is one config file to render. Exactly one of Template, Source and Content
+// is set.
 type File struct {
 	Where     string // key in the node file, for errors: services.nova-compute.config[0]
 	Template  string // name of a built-in template, or of a file below Inputs.Templates, which wins
@@ -39,36 +40,36 @@ type File struct {
 	Name      string // file name in the generation, unique within its service
 	Format    string // "ini": overrides are merged key by key; "text": the last override replaces the whole file
 	Overrides []string
-	Optional  bool // left out when it renders to white space
+	Optional  bool // omitted if it renders to white space
 }
 
-// Rendered is a rendered file.
+// Rendered is a rendered config file.
 type Rendered struct {
 	Content []byte
-	// Public is the same file with every secret replaced by its name, and with
-	// the values of keys that hold passwords masked: what diffs may show. Two
-	// files whose Public is equal may differ in secrets.
+	// Public is the same file for people to read, as in diffs: secrets are
+	// replaced by placeholders, and values of keys for passwords are masked. Two
+	// files with the same Public may differ in secrets.
 	Public  []byte
-	Omitted bool // an Optional file that rendered to nothing
+	Omitted bool // the file is Optional and rendered to white space
 }
 
-// Renderer renders the files of one node. It is safe for concurrent use.
+// Renderer renders the config files of one node. It is safe for concurrent use.
 type Renderer struct {
 	in       Inputs
 	redactor *redact.Redactor
 
 	mu       sync.Mutex
-	named    map[string]bool // override paths that some file names
-	anyHost  map[string]bool // the same with * for {host}, for other nodes' fragments
+	named    map[string]bool // override paths that a file names
+	anyHost  map[string]bool // the same with * for {host}, for overrides of other nodes
 	usedVars map[string]bool
-	allVars  bool // some template uses .vars as a whole
+	allVars  bool // a template uses .vars as a whole
 }
 
-// New checks the inputs.
+// New returns a renderer, or everything that is wrong with the inputs.
 func New(in Inputs) (*Renderer, error) {
 	var all report.Problems
 	if in.Host == "" || strings.ContainsAny(in.Host, "/\\\x00") || in.Host == "." || in.Host == ".." {
-		all.Add(fmt.Errorf("%q is no host name: templates and override paths need one; give this machine a host name", in.Host))
+		all.Add(fmt.Errorf("%q is not a host name: templates and override paths need one; set this machine's host name", in.Host))
 	}
 	for _, dir := range []string{in.Templates, in.Overrides} {
 		if dir == "" {
@@ -76,9 +77,9 @@ func New(in Inputs) (*Renderer, error) {
 		}
 		info, err := os.Stat(dir)
 		if err == nil && !info.IsDir() {
-			all.Add(fmt.Errorf("%s is a file, and a directory was expected", dir))
+			all.Add(fmt.Errorf("%s is a file; expected a directory", dir))
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			all.Add(fmt.Errorf("look into the operator's configuration: %w", err))
+			all.Add(fmt.Errorf("read the operator's configuration: %w", err))
 		}
 	}
 	if all.Len() > 0 {
@@ -95,11 +96,11 @@ func New(in Inputs) (*Renderer, error) {
 	}, nil
 }
 
-// Redactor returns a redactor that knows Inputs.Secrets, and what the templates
-// rendered so far have made of them.
+// Redactor returns a redactor that knows Inputs.Secrets and what the templates
+// that were rendered so far made of them.
 func (r *Renderer) Redactor() *redact.Redactor { return r.redactor }
 
-// withoutNil copies a map without its nil values, in maps within it too: the
+// withoutNil returns a copy of a map without nil values, also in nested maps. The
 // template engine would write "<no value>" for them.
 func withoutNil(m map[string]any) map[string]any {
 	clean := make(map[string]any, len(m))
@@ -115,8 +116,8 @@ func withoutNil(m map[string]any) map[string]any {
 	return clean
 }
 
-// Render makes one file of a service. The error holds everything that is wrong
-// with it, one problem a line, and no secret.
+// Render renders one config file of a service. The error contains everything that
+// is wrong with it, one problem per line, and no secrets.
 func (r *Renderer) Render(service string, f File) (Rendered, error) {
 	var all report.Problems
 	layers := r.layers(service, f, &all)
@@ -135,14 +136,14 @@ func (r *Renderer) Render(service string, f File) (Rendered, error) {
 	return out, nil
 }
 
-// Expand expands a string of a service's definition, such as a value of its
-// environment. where is its key in the node file. Secrets are an error there.
+// Expand expands a template in a container's settings, such as a value of its
+// environment. where is its key in the node file. Using a secret is an error.
 func (r *Renderer) Expand(service, where, body string) (string, error) {
 	var all report.Problems
 	out, errs := r.execute(text{file: where, key: where, service: service, body: body}, spec)
 	for _, err := range errs {
 		if p, ok := errors.AsType[report.Problem](err); ok && !strings.Contains(body, "\n") {
-			p.Place = report.Place{} // the key says it all
+			p.Place = report.Place{} // the key is enough
 			err = p
 		}
 		all.Add(err)
@@ -153,7 +154,7 @@ func (r *Renderer) Expand(service, where, body string) (string, error) {
 	return out, nil
 }
 
-// build renders the layers and lays them over each other.
+// build renders the layers and merges them.
 func (r *Renderer) build(layers []layer, f File, m mode, all *report.Problems) string {
 	var merged ini.File
 	var last string
@@ -207,8 +208,8 @@ func (r *Renderer) addINI(l layer, err error, all *report.Problems) {
 	}
 }
 
-// public renders for people. It never fails: what cannot be rendered without
-// secrets, or is not text, is not shown at all.
+// public renders a file for people to read. It never fails: a file that is not
+// text, or cannot be rendered without the values of secrets, is not shown.
 func (r *Renderer) public(layers []layer, f File, size int) string {
 	withheld := fmt.Sprintf("<%d bytes, not shown>\n", size)
 	if f.Source != "" {
@@ -225,7 +226,7 @@ func (r *Renderer) public(layers []layer, f File, size int) string {
 	return r.redactor.Text(shown)
 }
 
-// maskINI masks what looks like a password in an INI file.
+// maskINI masks values that look like passwords in an INI file.
 func maskINI(f *ini.File) {
 	for _, section := range f.Sections {
 		for _, key := range section.Keys {
@@ -236,5 +237,5 @@ func maskINI(f *ini.File) {
 	}
 }
 
-// inside reports whether a path stays below the directory it is joined to.
+// inside reports whether a path stays below the directory that it is joined to.
 func inside(path string) bool { return path != "" && filepath.IsLocal(filepath.FromSlash(path)) }

@@ -80,10 +80,10 @@ func TestTemplatesOfTheOperatorWin(t *testing.T) {
 	_, err := r.Render("s", configs.File{Where: "services.s.config[0]", Template: "qemu.cnf"})
 	wantError(t, err, "services.s.config[0]", `no template "qemu.cnf"`, "did you mean qemu.conf?")
 	_, err = r.Render("s", configs.File{Where: "w", Template: "../etc/shadow"})
-	wantError(t, err, "leads out of the templates directory")
+	wantError(t, err, "is outside the templates directory")
 }
 
-func TestEverythingMissingIsSaidWithItsLine(t *testing.T) {
+func TestAllMissingValuesAreReportedWithTheirLines(t *testing.T) {
 	r := newRenderer(t, configs.Inputs{
 		Vars:      map[string]any{"rabbit_port": 5672, "nothing": nil},
 		Secrets:   map[string]string{"rabbit_password": "hunter22"},
@@ -116,8 +116,8 @@ func TestErrorsOfTemplates(t *testing.T) {
 		{"never ended", "{{ if true }}", "w.content:1: w: unexpected EOF"},
 		{"no such field", "{{ .var.list }}", "w.content:1: w: there is no .var; expected .vars"},
 		{"no such key of a map", "{{ .vars.map.b }}", `w.content:1: w: .vars.map has no key "b"`},
-		{"no such instance data", "a\n{{ .instance.v1.region }}", "w.content:2: w: this machine's instance data has no v1.region"},
-		{"nothing", "{{ coalesce \"\" \"\" }}", "w: line 1 of what it renders to has an expression without a value"},
+		{"no such instance data", "a\n{{ .instance.v1.region }}", "w.content:2: w: the machine's instance data has no v1.region"},
+		{"nothing", "{{ coalesce \"\" \"\" }}", "w: line 1 of the result has an expression without a value"},
 		{"several lines in one", "[a]\nx = {{ secret \"key\" }}", `w.content:2: w: error calling secret: secret "key" has several lines`},
 		{"a secret in an error", "\n{{ fail (secret \"pass\") }}", "w.content:2: w: error calling fail: <secret pass>"},
 		{"not deterministic", "{{ now }}", "there is no function now"},
@@ -144,10 +144,10 @@ func TestFilesThatAreWrong(t *testing.T) {
 		{"nothing in it", configs.File{}, "set template, source or content"},
 		{"unknown format", configs.File{Content: "x", Format: "yaml"}, `format is "yaml"; expected ini or text`},
 		{"absent source", configs.File{Source: "/no/such/file"}, "source /no/such/file does not exist"},
-		{"source with overrides", configs.File{Source: "/dev/null", Overrides: []string{"a"}}, "takes no overrides"},
-		{"override outside", configs.File{Content: "x", Overrides: []string{"../x"}}, "leads out of the overrides directory"},
-		{"bad fragment", configs.File{Content: "[a]\n", Format: "ini", Overrides: []string{"bad.conf"}}, "bad.conf:1: w: expected a section"},
-		{"bad fragment, another line", configs.File{Content: "[a]\n", Format: "ini", Overrides: []string{"bad.conf"}}, "bad.conf:3: w: expected key = value"},
+		{"source with overrides", configs.File{Source: "/dev/null", Overrides: []string{"a"}}, "has no overrides"},
+		{"override outside", configs.File{Content: "x", Overrides: []string{"../x"}}, "is outside the overrides directory"},
+		{"bad override", configs.File{Content: "[a]\n", Format: "ini", Overrides: []string{"bad.conf"}}, "bad.conf:1: w: expected a section"},
+		{"bad override, another line", configs.File{Content: "[a]\n", Format: "ini", Overrides: []string{"bad.conf"}}, "bad.conf:3: w: expected key = value"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.file.Where = "w"
@@ -185,7 +185,7 @@ func TestExpand(t *testing.T) {
 		}
 	}
 	_, err := r.Expand("s", "services.s.environment.PASS", `{{ secret "pass" }}`)
-	wantError(t, err, "services.s.environment.PASS: ", "a secret cannot be used here", "put it in a file (config:)")
+	wantError(t, err, "services.s.environment.PASS: ", "a secret cannot be used here", "use it in a config file (config:)")
 	_, err = r.Expand("s", "services.s.environment.PASS", `{{ .vars.prot }}`)
 	if want := `services.s.environment.PASS: variable "prot" is not set; set vars.prot in the node file; did you mean port?`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -199,7 +199,7 @@ func TestTemplatesCannotChangeWhatTheNextOneSees(t *testing.T) {
 		t.Fatal("no error for a missing variable")
 	}
 	if _, err := r.Render("s", configs.File{Where: "w", Content: "{{ .vars.b }}"}); err == nil {
-		t.Error("the stand-in for a missing variable became its value")
+		t.Error("the empty value for a missing variable was kept")
 	}
 	if len(vars) != 2 {
 		t.Errorf("the caller's variables changed to %v", vars)
@@ -209,9 +209,9 @@ func TestTemplatesCannotChangeWhatTheNextOneSees(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	file := filepath.Join(tree(t, map[string]string{"f": ""}), "f")
 	_, err := configs.New(configs.Inputs{Overrides: file, Templates: file})
-	wantError(t, err, "is no host name", file+" is a file, and a directory was expected")
+	wantError(t, err, "is not a host name", file+" is a file; expected a directory")
 	for _, host := range []string{"..", "a/b"} {
 		_, err := configs.New(configs.Inputs{Host: host})
-		wantError(t, err, "is no host name")
+		wantError(t, err, "is not a host name")
 	}
 }

@@ -13,47 +13,47 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// mode is for whom a template is executed.
+// mode says who reads what a template renders to.
 type mode int
 
 const (
-	private mode = iota // for the service: secrets are their values
-	public              // for people: secrets are their names
-	spec                // for a container's definition: no secrets
+	private mode = iota // the service: secrets have their values
+	public              // people: secrets are placeholders
+	spec                // the engine, as a container's settings: secrets are errors
 )
 
-// text is a template and where it came from.
+// text is a template and its origin.
 type text struct {
 	file    string // shown in errors
-	key     string // in the node file, likewise
+	key     string // in the node file, also shown in errors
 	service string
 	body    string
-	oneLine bool // secrets go into lines of their own: an INI file
+	oneLine bool // a secret must be a single line, as in an INI file
 }
 
-// execution is one text being executed in one mode.
+// execution is the execution of one text in one mode.
 type execution struct {
 	text
-	r      *Renderer
-	mode   mode
-	vars   map[string]any  // with stand-ins for those that are missing
-	gaveUp map[absent]bool // what stand-ins are used for
+	r        *Renderer
+	mode     mode
+	vars     map[string]any   // with empty values for missing ones
+	reported map[missing]bool // what was replaced by an empty value
 }
 
-// execute executes a template. The problems are everything that is wrong with
-// it; what it uses is remembered for Unused.
+// execute executes a template and returns everything that is wrong with it. It
+// records what the template refers to, for Unused.
 func (r *Renderer) execute(t text, m mode) (string, []error) {
 	if !strings.Contains(t.body, "{{") {
 		return t.body, nil
 	}
-	x := &execution{text: t, r: r, mode: m, vars: maps.Clone(r.in.Vars), gaveUp: map[absent]bool{}}
-	// The name takes part in the errors, which locate cuts apart.
+	x := &execution{text: t, r: r, mode: m, vars: maps.Clone(r.in.Vars), reported: map[missing]bool{}}
+	// The name is part of error texts, which locate parses.
 	tmpl, err := template.New("t").Option("missingkey=error").Funcs(x.funcs()).Parse(t.body)
 	if err != nil {
 		return "", []error{x.locate(err)}
 	}
-	uses := usesOf(tmpl, t.body)
-	r.use(uses)
+	refs := referencesOf(tmpl, t.body)
+	r.markUsed(refs)
 	var found []error
 	for {
 		var out strings.Builder
@@ -61,12 +61,13 @@ func (r *Renderer) execute(t text, m mode) (string, []error) {
 		if err == nil {
 			return out.String(), append(found, x.noValue(out.String())...)
 		}
-		problem, goOn := x.explain(err, uses)
-		if goOn || len(found) == 0 {
+		problem, proceed := x.explain(err, refs)
+		if proceed || len(found) == 0 {
 			found = append(found, problem)
 		}
-		// What else goes wrong beside a stand-in may be the stand-in's fault.
-		if !goOn {
+		// Other errors may be caused by an empty value that replaced a missing
+		// one, so only the first of them is reported.
+		if !proceed {
 			return "", found
 		}
 	}
@@ -76,14 +77,18 @@ func (x *execution) data() map[string]any {
 	return map[string]any{"vars": x.vars, "host": x.r.in.Host, "instance": x.r.in.Instance, "service": x.service}
 }
 
-// explain turns an error of the template engine into a problem. It reports
-// whether execution can go on to find the next one.
-func (x *execution) explain(err error, uses uses) (report.Problem, bool) {
+// ErrInstanceData is the cause of a problem about instance data that the machine
+// does not have.
+var ErrInstanceData = errors.New("no such instance data")
+
+// explain turns an error of the template engine into a problem, and reports
+// whether execution can be repeated to find the next one.
+func (x *execution) explain(err error, refs references) (report.Problem, bool) {
 	p := x.locate(err)
-	var a *absent
-	if errors.As(err, &a) {
-		p.Text = x.r.redactor.Text(a.text)
-		x.gaveUp[absent{kind: a.kind, name: a.name}] = true
+	var lacks *missing
+	if errors.As(err, &lacks) {
+		p.Text = x.r.redactor.Text(lacks.text)
+		x.reported[missing{kind: lacks.kind, name: lacks.name}] = true
 		return p, true
 	}
 	m := missingKey.FindStringSubmatch(p.Text)
@@ -91,7 +96,7 @@ func (x *execution) explain(err error, uses uses) (report.Problem, bool) {
 		return p, false
 	}
 	key, _ := strconv.Unquote(m[1])
-	chain := uses.chain(p.Line, key)
+	chain := refs.chain(p.Line, key)
 	switch {
 	case len(chain) > 1 && chain[0] == "vars" && chain[1] == key:
 		p.Text = fmt.Sprintf("variable %q is not set; set vars.%s in the node file%s", key, key, report.DidYouMean(key, sorted(x.r.in.Vars)))
@@ -100,11 +105,12 @@ func (x *execution) explain(err error, uses uses) (report.Problem, bool) {
 	case len(chain) > 0 && chain[0] == key:
 		p.Text = fmt.Sprintf("there is no .%s; expected .vars, .host, .service or .instance", key)
 	case len(chain) > 0 && chain[0] == "instance":
-		p.Text = fmt.Sprintf("this machine's instance data has no %s; where it may be absent, use dig with a default", strings.Join(chain[1:slices.Index(chain, key)+1], "."))
+		p.Err = ErrInstanceData
+		p.Text = fmt.Sprintf("the machine's instance data has no %s; if that is valid, use dig with a default", strings.Join(chain[1:slices.Index(chain, key)+1], "."))
 	case len(chain) > 0:
 		p.Text = fmt.Sprintf(".%s has no key %q", strings.Join(chain[:slices.Index(chain, key)], "."), key)
 	default:
-		p.Text = fmt.Sprintf("nothing here is called %q; where it may be absent, use get with a default", key)
+		p.Text = fmt.Sprintf("no key %q; if that is valid, use get with a default", key)
 	}
 	return p, false
 }
@@ -116,7 +122,7 @@ var (
 	notDefined  = regexp.MustCompile(`^function "([^"]*)" not defined`)
 )
 
-// locate puts an error of the template engine at its place in the file.
+// locate returns an error of the template engine with its place in the file.
 func (x *execution) locate(err error) report.Problem {
 	p := report.Problem{Place: report.Place{File: x.file}, Key: x.key, Text: x.r.redactor.Text(err.Error())}
 	m := engineError.FindStringSubmatch(err.Error())
@@ -131,18 +137,18 @@ func (x *execution) locate(err error) report.Problem {
 	return p
 }
 
-// noValue finds what the template engine writes for a nil that some function
-// returned, which no service would take for a value.
+// noValue finds what the template engine writes for a nil value, which no service
+// accepts.
 func (x *execution) noValue(out string) []error {
 	for line, number := range numbered(out) {
 		if strings.Contains(line, "<no value>") {
-			return []error{report.Problem{Place: report.Place{File: x.file}, Key: x.key, Text: fmt.Sprintf("line %d of what it renders to has an expression without a value (%s); use default", number, x.r.redactor.Text(strings.TrimSpace(line)))}}
+			return []error{report.Problem{Place: report.Place{File: x.file}, Key: x.key, Text: fmt.Sprintf("line %d of the result has an expression without a value (%s); use default", number, x.r.redactor.Text(strings.TrimSpace(line)))}}
 		}
 	}
 	return nil
 }
 
-// numbered yields lines without their ends, and their numbers from 1.
+// numbered yields the lines of a text without line ends, and their numbers from 1.
 func numbered(text string) func(yield func(string, int) bool) {
 	return func(yield func(string, int) bool) {
 		number := 0

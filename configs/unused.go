@@ -14,19 +14,18 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// Unused returns an error for everything that the operator wrote and nothing
-// rendered so far looked at: fragments that no file names, and variables that
-// no template, fragment or string uses. Call it when all is rendered. A
-// variable that some built-in template knows is left alone, because it may
-// belong to a service that this node has not; so are hidden files, and
-// fragments for another host.
+// Unused returns an error for each override that no config file names, and for
+// each of the operator's variables that nothing uses. Call it after everything
+// was rendered. It does not report hidden files, overrides for other hosts, and
+// variables that a built-in template uses, because they may belong to a service
+// that this node does not have.
 func (r *Renderer) Unused() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append(r.unusedFragments(), r.unusedVars()...)
+	return append(r.unusedOverrides(), r.unusedVars()...)
 }
 
-func (r *Renderer) unusedFragments() []error {
+func (r *Renderer) unusedOverrides() []error {
 	if r.in.Overrides == "" {
 		return nil
 	}
@@ -35,7 +34,7 @@ func (r *Renderer) unusedFragments() []error {
 		return nil
 	}
 	if err != nil {
-		return []error{fmt.Errorf("look for unused fragments: %w", err)}
+		return []error{fmt.Errorf("find unused overrides: %w", err)}
 	}
 	var found []error
 	err = filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
@@ -49,25 +48,25 @@ func (r *Renderer) unusedFragments() []error {
 			return nil
 		}
 		if info, err := os.Stat(file); err != nil || info.IsDir() {
-			return nil // also a link to a directory, which holds no fragment's name
+			return nil // a directory, or a link to one
 		}
 		name, err := filepath.Rel(root, file)
 		if err != nil {
 			return err
 		}
-		if p := r.unusedFragment(filepath.ToSlash(name)); p != nil {
+		if p := r.unusedOverride(filepath.ToSlash(name)); p != nil {
 			found = append(found, p)
 		}
 		return nil
 	})
 	if err != nil {
-		found = append(found, fmt.Errorf("look for unused fragments: %w", err))
+		found = append(found, fmt.Errorf("find unused overrides: %w", err))
 	}
 	return found
 }
 
-// unusedFragment returns what is wrong with a fragment's place; nil if nothing.
-func (r *Renderer) unusedFragment(name string) error {
+// unusedOverride returns what is wrong with an override's path, or nil.
+func (r *Renderer) unusedOverride(name string) error {
 	if r.named[name] {
 		return nil
 	}
@@ -79,11 +78,11 @@ func (r *Renderer) unusedFragment(name string) error {
 		}
 		short, _, _ := strings.Cut(r.in.Host, ".")
 		if otherShort, _, _ := strings.Cut(other, "."); strings.EqualFold(short, otherShort) {
-			return report.Problem{Place: report.Place{File: file}, Text: fmt.Sprintf("is for a host %q, and this one is called %q; rename the directory if this one is meant", other, r.in.Host)}
+			return report.Problem{Place: report.Place{File: file}, Text: fmt.Sprintf("is for host %q, and this host is %q; rename the directory if it is for this host", other, r.in.Host)}
 		}
 		return nil
 	}
-	text := "no file of any service uses this fragment"
+	text := "no service has a config file with this override"
 	if best := report.Nearest(name, sorted(r.named)); best != "" {
 		text += "; did you mean " + best + "?"
 	} else if len(r.named) > 0 {
@@ -92,7 +91,7 @@ func (r *Renderer) unusedFragment(name string) error {
 	return report.Problem{Place: report.Place{File: file}, Text: text}
 }
 
-// hostOf returns which host a fragment is for by a pattern with * for the host.
+// hostOf returns the host that an override is for. The pattern has * for it.
 func hostOf(pattern, name string) (string, bool) {
 	if ok, err := path.Match(pattern, name); err != nil || !ok {
 		return "", false
@@ -110,7 +109,7 @@ func (r *Renderer) unusedVars() []error {
 		return nil
 	}
 	if !slices.ContainsFunc(r.in.OwnVars, func(name string) bool { return !r.usedVars[name] }) {
-		return nil // as usual; else every built-in template has to be parsed
+		return nil // the usual case, which need not parse all built-in templates
 	}
 	known := builtinVars()
 	for name := range r.usedVars {
@@ -125,14 +124,14 @@ func (r *Renderer) unusedVars() []error {
 	return found
 }
 
-// builtinVars returns the variables that built-in templates use.
+// builtinVars returns the variables that built-in templates refer to.
 func builtinVars() map[string]bool {
 	x := &execution{}
 	known := map[string]bool{}
 	for _, name := range Templates() {
-		body, _ := builtin(name) // listed, so embedded
+		body, _ := builtin(name) // it is embedded, because Templates lists it
 		t := template.Must(template.New("t").Funcs(x.funcs()).Parse(string(body)))
-		for v := range usesOf(t, string(body)).vars {
+		for v := range referencesOf(t, string(body)).vars {
 			known[v] = true
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/kollet/kollet/configs"
 )
 
-func TestUnusedFragments(t *testing.T) {
+func TestUnusedOverrides(t *testing.T) {
 	overrides := tree(t, map[string]string{
 		"global.conf":                 "",
 		"nova/nova-compute.conf":      "",
@@ -25,10 +25,10 @@ func TestUnusedFragments(t *testing.T) {
 	render(t, r, "nova-compute", configs.File{Where: "w", Content: "[a]\nx = 1\n", Format: "ini", Overrides: novaOverrides})
 	got := errors.Join(r.Unused()...)
 	wantError(t, got,
-		overrides+"/nova/nova_compute.conf: no file of any service uses this fragment; did you mean nova/nova-compute.conf?",
-		overrides+"/nova.cnf: no file of any service uses this fragment; did you mean nova.conf?",
-		overrides+`/nova/Compute-01.x/nova.conf: is for a host "Compute-01.x", and this one is called "compute-01"`,
-		overrides+"/swift/proxy-server.conf: no file of any service uses this fragment",
+		overrides+"/nova/nova_compute.conf: no service has a config file with this override; did you mean nova/nova-compute.conf?",
+		overrides+"/nova.cnf: no service has a config file with this override; did you mean nova.conf?",
+		overrides+`/nova/Compute-01.x/nova.conf: is for host "Compute-01.x", and this host is "compute-01"`,
+		overrides+"/swift/proxy-server.conf: no service has a config file with this override",
 	)
 	if n := len(r.Unused()); n != 4 {
 		t.Errorf("got %d errors, want 4:\n%v", n, got)
@@ -37,9 +37,9 @@ func TestUnusedFragments(t *testing.T) {
 
 func TestUnusedVariables(t *testing.T) {
 	r := newRenderer(t, configs.Inputs{
-		Vars:      map[string]any{"vir_type": "kvm", "bridge_mappings": "a:b", "mine": 1, "fragment": 1, "probe": 1, "untaken": 1, "got": 1, "lost": 1},
-		OwnVars:   []string{"vir_type", "bridge_mappings", "mine", "fragment", "probe", "untaken", "got", "lost"},
-		Overrides: tree(t, map[string]string{"x.conf": "[a]\ny = {{ $.vars.fragment }}\n"}),
+		Vars:      map[string]any{"vir_type": "kvm", "bridge_mappings": "a:b", "mine": 1, "override": 1, "probe": 1, "untaken": 1, "got": 1, "lost": 1},
+		OwnVars:   []string{"vir_type", "bridge_mappings", "mine", "override", "probe", "untaken", "got", "lost"},
+		Overrides: tree(t, map[string]string{"x.conf": "[a]\ny = {{ $.vars.override }}\n"}),
 	})
 	render(t, r, "s", configs.File{Where: "w", Format: "ini", Overrides: []string{"x.conf"},
 		Content: "[a]\nx = {{ .vars.mine }}{{ if false }}{{ .vars.untaken }}{{ end }}{{ get .vars \"got\" }}\n"})

@@ -54,7 +54,7 @@ func TestBadNodes(t *testing.T) {
 		},
 		"a fragment for nobody": {
 			node: nodeFile, files: map[string]string{"config/nova.conf": "[DEFAULT]\n"},
-			want: []string{"DIR/config/nova.conf: no file of any service uses this fragment"},
+			want: []string{"DIR/config/nova.conf: no service has a config file with this override"},
 		},
 		"instance data": {
 			node: "profile: none\nvars: {x: 1}\nservices:\n  web:\n    image: web:1\n    config:\n      - {content: '{{ .instance.v1.region }} {{ .vars.x }}', dest: /x, owner: root, perm: '0600'}\n",

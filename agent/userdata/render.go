@@ -2,12 +2,12 @@ package userdata
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
@@ -112,7 +112,7 @@ func (r *rehearsal) add(at report.Place, err error) {
 		return
 	}
 	for _, one := range split(err) {
-		if strings.Contains(one.Error(), "instance data has no") {
+		if errors.Is(one, configs.ErrInstanceData) {
 			r.partial = true
 			continue
 		}

@@ -2,16 +2,15 @@
 // dialect of INI, which every OpenStack service uses:
 //
 //   - sections in brackets; keys before the first one belong to DEFAULT;
-//   - "key = value" or "key: value", whichever sign comes first;
+//   - "key = value" or "key: value"; the first sign counts;
 //   - a line that starts with a space or a tab continues the value above it;
-//   - a line that starts with # or ; is a comment, and none starts elsewhere;
-//   - a key that stands several times has several values (MultiStrOpt);
+//   - a line that starts with # or ; is a comment; comments do not start elsewhere;
+//   - a key that occurs several times has several values (MultiStrOpt);
 //   - one pair of quotes around a value is not part of it;
-//   - names of sections other than DEFAULT are the same in any case.
+//   - section names other than DEFAULT are case-insensitive.
 //
-// The rules are those of oslo_config/iniparser.py and cfg.py as of 9.0. What
-// oslo.config accepts but never finds again, such as "[ libvirt ]", is an error
-// here.
+// These are the rules of oslo_config/iniparser.py and cfg.py as of 9.0. Input that
+// oslo.config accepts but never uses, such as "[ libvirt ]", is an error here.
 package ini
 
 import (
@@ -19,7 +18,7 @@ import (
 	"strings"
 )
 
-// Default is the section of keys that stand before any section.
+// Default is the section of keys that come before any section.
 const Default = "DEFAULT"
 
 // File is a parsed file. The zero File is empty.
@@ -27,21 +26,21 @@ type File struct {
 	Sections []*Section
 }
 
-// Section is one section, with its keys in the order they first appeared in.
+// Section is one section with its keys in the order of their first occurrence.
 type Section struct {
 	Name string
 	Keys []*Key
 }
 
-// Key is a key with all of its values, as written: with their quotes, and a
-// line feed where a value went on in the next line.
+// Key is a key with all its values as written: with quotes, and with a line feed
+// between the lines of a value.
 type Key struct {
 	Name   string
 	Values []string
 }
 
-// Merge lays over on top of f. All of a key's values give way to those that
-// over has for it; what over does not name stays; nothing can be removed.
+// Merge merges over into f. The values that over has for a key replace all of its
+// values in f; other keys stay. Nothing can be removed.
 func (f *File) Merge(over *File) {
 	for _, section := range over.Sections {
 		into := f.section(section.Name)
@@ -51,8 +50,8 @@ func (f *File) Merge(over *File) {
 	}
 }
 
-// Bytes writes the file in one fixed form, so that equal configurations are
-// equal bytes. Comments are not kept: a changed comment restarts nothing.
+// Bytes returns the file in a canonical form, so that equal configurations are
+// equal bytes. It drops comments, so that a changed comment restarts nothing.
 func (f *File) Bytes() []byte {
 	var out bytes.Buffer
 	for _, section := range f.Sections {
@@ -75,7 +74,7 @@ func (f *File) Bytes() []byte {
 	return out.Bytes()
 }
 
-// same reports whether oslo.config takes two names for the same section.
+// same reports whether two names are the same section for oslo.config.
 func same(a, b string) bool {
 	if a == Default || b == Default {
 		return a == b

@@ -8,7 +8,7 @@ import (
 	"github.com/kollet/kollet/configs/ini"
 )
 
-// values is a file as oslo.config sees it: section, key, values.
+// values is a file as oslo.config reads it: values by section and key.
 type values map[string]map[string][]string
 
 func read(f *ini.File) values {
@@ -24,8 +24,8 @@ func read(f *ini.File) values {
 	return all
 }
 
-// The expected values are what oslo.config 9.0 makes of the same text; 40,000
-// random texts gave no difference but the stricter errors below.
+// The expected values are those that oslo.config 9.0 reads from the same text. For
+// 40,000 random texts the only differences were the stricter errors below.
 func TestParseLikeOsloConfig(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -39,8 +39,8 @@ func TestParseLikeOsloConfig(t *testing.T) {
 		{"continuation that looks like a comment", "[a]\nx = 1\n  # 2\n", values{"a": {"x": {"1\n# 2"}}}},
 		{"continuation that looks like a key", "[a]\nx = 1\n  y = 2\n", values{"a": {"x": {"1\ny = 2"}}}},
 		{"comments", "# c\n; c\n[a]\n#x = 1\nx = 2 # not one\n", values{"a": {"x": {"2 # not one"}}}},
-		{"a key that stands twice", "[a]\nx = 1\ny = 2\nx = 3\n", values{"a": {"x": {"1", "3"}, "y": {"2"}}}},
-		{"a section that stands twice", "[a]\nx = 1\n[b]\ny=1\n[a]\nx = 3\n", values{"a": {"x": {"1", "3"}}, "b": {"y": {"1"}}}},
+		{"a key that occurs twice", "[a]\nx = 1\ny = 2\nx = 3\n", values{"a": {"x": {"1", "3"}, "y": {"2"}}}},
+		{"a section that occurs twice", "[a]\nx = 1\n[b]\ny=1\n[a]\nx = 3\n", values{"a": {"x": {"1", "3"}}, "b": {"y": {"1"}}}},
 		{"sections in any case", "[Libvirt]\nx = 1\n[libvirt]\nx = 2\n", values{"Libvirt": {"x": {"1", "2"}}}},
 		{"DEFAULT is not default", "[DEFAULT]\nx = 1\n[default]\nx = 2\n", values{"DEFAULT": {"x": {"1"}}, "default": {"x": {"2"}}}},
 		{"empty value", "[a]\nx =\ny = \n", values{"a": {"x": {""}, "y": {""}}}},
@@ -65,12 +65,12 @@ func TestParseLikeOsloConfig(t *testing.T) {
 
 func TestErrorsNameTheirLinesAndComeTogether(t *testing.T) {
 	_, err := ini.Parse([]byte("  x = 1\n[a\n[]\n[ a ]\nword\n= 1\n\xff = 1\n\ufeffx = 1\n\vx = 1\nfine = 1\n"))
-	want := `line 1: an indented line continues the value above it, and there is none; remove the indentation
-line 2: expected a section, such as [libvirt], with nothing after its closing bracket
+	want := `line 1: an indented line continues a value, and there is none above it; remove the indentation
+line 2: expected a section, such as [libvirt], and nothing after it
 line 3: the section has no name; expected one, such as [libvirt]
-line 4: the section's name has space around it, so that no service would find it; write [a]
+line 4: the section's name has spaces around it, and no service would find it; write [a]
 line 5: expected key = value, a [section] or a # comment
-line 6: there is no key before the '='; expected key = value
+line 6: no key before the '='; expected key = value
 line 7: not valid UTF-8; save the file as UTF-8
 line 8: starts with the invisible character U+FEFF; remove it
 line 9: starts with the invisible character U+000B; remove it`
@@ -95,9 +95,9 @@ func TestMerge(t *testing.T) {
 		{"an empty value is a value", "[a]\nx = 1\n", "[a]\nx =\n", "[a]\nx =\n"},
 		{"sections in another case are the same", "[libvirt]\nx = 1\n", "[Libvirt]\nx = 2\n", "[libvirt]\nx = 2\n"},
 		{"no section is DEFAULT", "[DEFAULT]\nx = 1\n", "x = 2\n", "[DEFAULT]\nx = 2\n"},
-		{"lines go on", "[a]\nx = 1\n", "[a]\nx =\n  one\n  two\n", "[a]\nx =\n\tone\n\ttwo\n"},
+		{"continuation lines", "[a]\nx = 1\n", "[a]\nx =\n  one\n  two\n", "[a]\nx =\n\tone\n\ttwo\n"},
 		{"quotes stay", "[a]\nx = \" 1 \"\n", "", "[a]\nx = \" 1 \"\n"},
-		{"an empty fragment changes nothing", "[a]\nx = 1\n", "# nothing\n[a]\n", "[a]\nx = 1\n"},
+		{"an empty override changes nothing", "[a]\nx = 1\n", "# nothing\n[a]\n", "[a]\nx = 1\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base, over := parse(t, c.base), parse(t, c.over)
@@ -109,12 +109,12 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-func TestMergeCopiesTheFragment(t *testing.T) {
+func TestMergeCopiesTheOverride(t *testing.T) {
 	base, over := parse(t, "[a]\nx = 1\n"), parse(t, "[a]\nx = 2\n")
 	base.Merge(over)
 	base.Sections[0].Keys[0].Values[0] = "3"
 	if got := over.Get("a", "x"); got[0] != "2" {
-		t.Errorf("a change of the merged file changed the fragment to %q", got)
+		t.Errorf("a change of the merged file changed the override to %q", got)
 	}
 }
 
@@ -127,8 +127,8 @@ func parse(t *testing.T, text string) *ini.File {
 	return f
 }
 
-// Whatever parses is written so that it parses to the same values, and merging
-// a fragment gives each of its keys the fragment's values and leaves the rest.
+// Bytes writes a file that parses to the same values, and Merge replaces the values
+// of each key of an override and leaves the others.
 func FuzzParse(f *testing.F) {
 	f.Add("[a]\nx = 1\n  2\ny: \"3\"\n", "x=1\n[A]\nx = 2\nx = 3\n")
 	f.Add("debug = true\n[DEFAULT]\n; c\ndebug = false\n", "[b]\nk =\n\tv\n")
@@ -157,14 +157,14 @@ func FuzzParse(f *testing.F) {
 		for section, keys := range read(over) {
 			for key, want := range keys {
 				if got := base.Get(section, key); !reflect.DeepEqual(got, want) {
-					t.Errorf("[%s] %s: got %q, the fragment says %q", section, key, got, want)
+					t.Errorf("[%s] %s: got %q, the override has %q", section, key, got, want)
 				}
 			}
 		}
 		for section, keys := range before {
 			for key, want := range keys {
 				if got := base.Get(section, key); over.Get(section, key) == nil && !reflect.DeepEqual(got, want) {
-					t.Errorf("[%s] %s: got %q, but no fragment changed %q", section, key, got, want)
+					t.Errorf("[%s] %s: got %q, but no override changed %q", section, key, got, want)
 				}
 			}
 		}

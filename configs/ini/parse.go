@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Error is what is wrong with one line.
+// Error is a syntax error in one line.
 type Error struct {
 	Line int // from 1
 	Text string
@@ -16,8 +16,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Text) }
 
-// Parse reads a file. All lines that are wrong are reported together, each as
-// an *Error, joined by errors.Join.
+// Parse parses a file. It returns an *Error for each line that is wrong, joined
+// by errors.Join.
 func Parse(data []byte) (*File, error) {
 	p := parser{file: &File{}}
 	// Python reads text with universal newlines: all three kinds end a line.
@@ -37,7 +37,7 @@ type parser struct {
 	file    *File
 	number  int
 	section string
-	key     string   // the key whose value is being read; empty: none
+	key     string   // the key whose value is being read; empty if none
 	value   []string // its lines
 	errs    []error
 }
@@ -51,7 +51,7 @@ func (p *parser) line(line string) {
 		p.flush()
 	case line[0] == ' ' || line[0] == '\t':
 		if p.key == "" {
-			p.fail("an indented line continues the value above it, and there is none; remove the indentation")
+			p.fail("an indented line continues a value, and there is none above it; remove the indentation")
 			return
 		}
 		p.value = append(p.value, strings.TrimLeftFunc(line, space))
@@ -78,11 +78,11 @@ func (p *parser) newSection(line string) {
 	name := strings.TrimSuffix(line[1:], "]")
 	switch {
 	case !strings.HasSuffix(line, "]"):
-		p.fail("expected a section, such as [libvirt], with nothing after its closing bracket")
+		p.fail("expected a section, such as [libvirt], and nothing after it")
 	case name == "":
 		p.fail("the section has no name; expected one, such as [libvirt]")
 	case strings.TrimFunc(name, space) != name:
-		p.fail("the section's name has space around it, so that no service would find it; write [%s]", strings.TrimFunc(name, space))
+		p.fail("the section's name has spaces around it, and no service would find it; write [%s]", strings.TrimFunc(name, space))
 	default:
 		p.section = name
 		p.file.section(name)
@@ -97,13 +97,13 @@ func (p *parser) newKey(line string) {
 	}
 	key := strings.TrimFunc(line[:at], space)
 	if key == "" {
-		p.fail("there is no key before the %q; expected key = value", line[at])
+		p.fail("no key before the %q; expected key = value", line[at])
 		return
 	}
 	p.key, p.value = key, []string{strings.TrimFunc(line[at+1:], space)}
 }
 
-// flush ends the value that is being read.
+// flush stores the value that was read.
 func (p *parser) flush() {
 	if p.key == "" {
 		return
@@ -121,7 +121,7 @@ func (p *parser) fail(format string, args ...any) {
 	p.errs = append(p.errs, &Error{Line: p.number, Text: fmt.Sprintf(format, args...)})
 }
 
-// space reports what Python's str.strip takes for white space.
+// space reports whether Python's str.strip removes a character.
 func space(r rune) bool {
 	return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f
 }

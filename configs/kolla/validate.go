@@ -13,14 +13,14 @@ var (
 	owner = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.-]*(:[a-zA-Z_][a-zA-Z0-9_.-]*)?$`)
 )
 
-// Validate says everything that is wrong with c, each with its key, joined by
+// Validate returns everything that is wrong with c, each with its key, joined by
 // errors.Join.
 func (c Config) Validate() error {
 	var v validator
 	if strings.TrimSpace(c.Command) == "" {
 		v.bad("command", "is empty; expected the program to run and its arguments")
 	} else if strings.ContainsRune(c.Command, 0) {
-		v.bad("command", "has a zero byte in it, which no program can be started with")
+		v.bad("command", "contains a zero byte, which no argument can have")
 	}
 	for i, f := range c.ConfigFiles {
 		key := fmt.Sprintf("config_files[%d]", i)
@@ -32,7 +32,7 @@ func (c Config) Validate() error {
 		key := fmt.Sprintf("directories[%d]", i)
 		v.path(key+".path", d.Path)
 		if strings.ContainsAny(d.Path, "*?[") {
-			v.bad(key+".path", "is %q; a directory to make cannot be a pattern", d.Path)
+			v.bad(key+".path", "is %q; a directory to create cannot be a pattern", d.Path)
 		}
 		v.access(key, d.Owner, d.Perm)
 	}

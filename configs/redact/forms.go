@@ -63,7 +63,7 @@ func unique(texts []string) []string {
 	return slices.Compact(texts)
 }
 
-// encodings returns what a value can be read back from.
+// encodings returns the encodings of a value, from which it can be read back.
 func encodings(value string) []string {
 	digits := hex.EncodeToString([]byte(value))
 	return slices.Concat(quotings(value), urlEncodings(value), base64Encodings(value),
@@ -71,7 +71,8 @@ func encodings(value string) []string {
 			strings.ReplaceAll(value, "%", "%%")}) // ConfigParser, systemd
 }
 
-// derived returns what a value cannot be read back from, or is itself read from.
+// derived returns what is computed from a value and does not reveal all of it, and
+// what it decodes to.
 func derived(value string) []string {
 	sum := sha256.Sum256([]byte(value))
 	digits := hex.EncodeToString(sum[:])
@@ -115,15 +116,15 @@ func quotings(value string) []string {
 		shellDouble.Replace(value),              // shell between "
 		strings.ReplaceAll(value, `'`, `''`),    // YAML, SQL
 		html.EscapeString(value),                // HTML, XML
-		template.HTMLEscapeString(value),        // likewise, as templates do
-		xmlText.Replace(value),                  // likewise, as Python and libvirt do
+		template.HTMLEscapeString(value),        // HTML, as templates escape it
+		xmlText.Replace(value),                  // XML, as Python and libvirt escape it
 		template.JSEscapeString(value),          // JavaScript
 		strings.ReplaceAll(value, "\n", `\n`),   // log lines
 		strings.ReplaceAll(value, "\n", "\r\n"), // terminals
 		strings.ReplaceAll(value, "\n", " "),    // kollet's own messages
 		strings.ReplaceAll(value, "\r\n", "\n"), // text files
 		strings.ReplaceAll(value, "$", `\$`),    // oslo.config
-		strings.ReplaceAll(value, "$", "$$"),    // likewise, and Compose
+		strings.ReplaceAll(value, "$", "$$"),    // oslo.config, Compose
 	}
 }
 
@@ -207,7 +208,7 @@ func base64Encodings(value string) []string {
 	return all
 }
 
-// decode returns the text that a value is the base64 of.
+// decode returns the text that a value encodes in base64.
 func decode(value string) (string, bool) {
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
 		if data, err := encoding.DecodeString(value); err == nil && len(data) >= shortestPart {
@@ -217,8 +218,8 @@ func decode(value string) (string, bool) {
 	return "", false
 }
 
-// linesOf returns the lines of a value that has several. The lines around a PEM
-// block are no secret.
+// linesOf returns the lines of a value that has several, without the lines that
+// begin and end a PEM block, which are not secret.
 func linesOf(value string) []string {
 	all := strings.FieldsFunc(value, func(r rune) bool { return r == '\n' || r == '\r' })
 	if len(all) < 2 {

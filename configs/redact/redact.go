@@ -1,12 +1,12 @@
 // Package redact keeps secrets out of everything that people read. A Redactor
-// knows the secrets of a node and puts placeholders where a text has one of
-// them, in any of the forms that a template, an engine or a service writes it
-// in. Mask hides what looks like a password without knowing any secret.
+// knows the secrets of a node and replaces them by placeholders, in every form in
+// which a template, an engine or a service writes them. Mask hides values that
+// look like passwords, without knowing any secret.
 //
 // # What a Redactor finds
 //
-// Of each secret of four or more characters it finds the value, raw and without
-// the space around it, and these forms of both:
+// Of each secret with at least four characters it finds the value, the value
+// without surrounding space, and these forms of both:
 //
 //   - quoted by Go, JSON (with HTML characters escaped or not, and in ASCII
 //     only) or Python
@@ -19,14 +19,14 @@
 //   - in upper or lower case; its SHA-256 sum; decoded, if it is base64
 //   - each line of a secret that has several, as indented text has them
 //
-// Learn adds what else a template made of a secret, such as a part of it.
+// Learn adds other texts that a template made from a secret, such as parts of it.
 //
 // # What it does not find
 //
-// It does not find shorter secrets, which are parts of ordinary words; parts of
-// a secret that nobody has told Learn about, except lines; and up to one
-// character on either side of a secret within longer base64, where the
-// character also depends on the text beside it.
+// It does not find secrets of fewer than four characters, which occur in ordinary
+// words, or parts of a secret other than lines and what Learn was told. Within
+// longer base64, the first and last character may remain, because they also
+// depend on the text before and after the secret.
 package redact
 
 import (
@@ -64,7 +64,7 @@ func pair(text string) (word int, bit uint64) {
 	return int(n / 64), 1 << (n % 64)
 }
 
-// form is one way in which a text can have a secret.
+// form is one way to write a secret.
 type form struct {
 	text, name string
 	whole      bool // the secret can be read back from the text
@@ -75,8 +75,8 @@ func New(secrets map[string]string) *Redactor {
 	r := &Redactor{forms: map[prefix][]form{}, texts: map[string]bool{}}
 	names := slices.Sorted(maps.Keys(secrets))
 	for _, name := range names {
-		// A placeholder stands for itself, so that none is torn apart by a
-		// secret whose value is a part of it.
+		// Placeholders are forms too, so that a secret whose value is part of a
+		// placeholder does not change it.
 		r.add(form{text: Placeholder(name), name: name})
 	}
 	var forms []form
@@ -86,8 +86,8 @@ func New(secrets map[string]string) *Redactor {
 			forms = append(forms, f)
 		}
 	}
-	// Of two secrets that share a form, the one that can be read from it has it,
-	// else the first by name.
+	// If two secrets share a form, it belongs to the one that can be read from
+	// it, else to the first by name.
 	for _, whole := range []bool{true, false} {
 		for _, f := range forms {
 			if f.whole == whole {
@@ -111,8 +111,8 @@ func (r *Redactor) add(f form) {
 	r.pairs[word] |= bit
 }
 
-// Text replaces every secret in a text. Where forms overlap, one placeholder
-// replaces all that they cover, and names the longest.
+// Text replaces every secret in a text. If forms overlap, one placeholder, with
+// the name of the longest, replaces all that they cover.
 func (r *Redactor) Text(text string) string {
 	if r == nil {
 		return text
@@ -133,7 +133,7 @@ func (r *Redactor) Text(text string) string {
 	return out.String()
 }
 
-// match is a part of a text that is covered by forms which overlap.
+// match is a part of a text that one form, or several overlapping forms, cover.
 type match struct {
 	start, end int
 	form       // the longest of them
@@ -179,8 +179,8 @@ func (r *Redactor) at(text string) (form, bool) {
 	return form{}, false
 }
 
-// In returns the names of the secrets that can be read from a text, sorted.
-// Sums, lines, other case and what was learned do not count.
+// In returns the sorted names of the secrets that can be read from a text. It
+// ignores hash sums, lines, other case and what was learned.
 func (r *Redactor) In(text string) []string {
 	if r == nil {
 		return nil
@@ -198,8 +198,8 @@ func (r *Redactor) In(text string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Learn is told that made was made from the given texts. If one of them has a
-// secret, made is a form of that secret from now on.
+// Learn records that made was made from the given texts. If one of them contains
+// a secret, Text and Error replace made too from then on.
 func (r *Redactor) Learn(made string, from ...string) {
 	if r == nil || len(made) < shortest || slices.Contains(from, made) {
 		return

@@ -39,7 +39,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What one form leaves of another that it overlaps would tell a part of it.
+// Replacing one of two overlapping forms would leave a part of the other.
 func TestFormsThatOverlap(t *testing.T) {
 	r := redact.New(map[string]string{"a": "onetwo", "b": "twothree!"})
 	if got, want := r.Text("x onetwothree! y onetwo y"), "x <secret b> y <secret a> y"; got != want {
@@ -121,8 +121,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// The base64 of a longer text has a secret in one of three alignments. At most a
-// character at either end, which the text beside it decides too, may remain.
+// The base64 of a longer text contains a secret in one of three alignments. At most
+// the first and last character, which depend on other text too, may remain.
 func TestWithinLongerBase64(t *testing.T) {
 	const value = "hunter2$/x-and-more"
 	r := redact.New(map[string]string{"x": value})
@@ -150,7 +150,7 @@ func TestSeveralLines(t *testing.T) {
 	if got, want := r.Text(indented), "-----BEGIN PRIVATE KEY-----\n    <secret key>\n    <secret key>\n    -----END PRIVATE KEY-----\n    "; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	// Other keys and certificates have the same lines around them.
+	// Other keys and certificates have the same first and last lines.
 	if got := r.Text("-----BEGIN PRIVATE KEY-----\nother\n"); strings.Contains(got, "<secret") {
 		t.Errorf("got %q", got)
 	}
@@ -175,7 +175,7 @@ func TestIn(t *testing.T) {
 
 func TestLearn(t *testing.T) {
 	r := redact.New(map[string]string{"a": "hunter2-and-more"})
-	r.Learn("more", "nothing of it")
+	r.Learn("more", "something else")
 	r.Learn("and", "hunter2-and-more") // too short
 	if got := r.Text("more and"); got != "more and" {
 		t.Errorf("got %q", got)
@@ -188,7 +188,7 @@ func TestLearn(t *testing.T) {
 	if got := r.In("hunter2-a"); len(got) > 0 {
 		t.Errorf("a part counts as the secret: %v", got)
 	}
-	r.Learn("and nova", "and nova", "hunter2-and-more") // handed on as it came
+	r.Learn("and nova", "and nova", "hunter2-and-more") // returned unchanged
 	if got := r.Text("and nova"); got != "and nova" {
 		t.Errorf("got %q", got)
 	}
@@ -264,7 +264,7 @@ func FuzzText(f *testing.F) {
 		r := redact.New(map[string]string{"1": one, "2": two})
 		got := r.Text(text)
 		for _, value := range []string{one, two} {
-			// Placeholders are no secret, nor is what is beside them.
+			// Placeholders are not secret, and neither is the text next to them.
 			if strings.ContainsAny(value, "<>12 secret") {
 				continue
 			}

@@ -6,9 +6,9 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Nearest returns the name that got was probably meant to be: the one with the
-// fewest edits, if they are at most half of got's length, else the first that
-// begins with got. It is empty if there is none. Case does not matter.
+// Nearest returns the name that was probably meant by got: the one with the fewest
+// edits if they are at most half of got's length, else the first that begins with
+// got, else "". It ignores case.
 func Nearest(got string, names []string) string {
 	got = strings.ToLower(got)
 	best, distance := "", len(got)/2+1

@@ -61,8 +61,8 @@ func (p Problem) Unwrap() error { return p.Err }
 // Problems collects problems. The zero value is ready for use.
 type Problems struct{ all *multierror.Error }
 
-// Add appends errors; nil adds nothing. Add appends each part of an error that
-// Err returned.
+// Add appends errors that are not nil. An error that Err returned is appended as
+// its parts.
 func (p *Problems) Add(errs ...error) {
 	for _, err := range errs {
 		if err != nil {
@@ -85,10 +85,9 @@ func (p *Problems) Len() int {
 	return len(p.all.Errors)
 }
 
-// Err returns all problems as one error with one problem a line, or nil if
-// there are none. Documents come in the order in which they were first
-// mentioned, the problems of each by line and column, and errors without a
-// place last.
+// Err returns all problems as one error with one problem per line, or nil if there
+// are none. Problems are sorted by document, in the order in which documents were
+// first added, then by line and column. Errors without a place come last.
 func (p *Problems) Err() error {
 	if p.Len() == 0 {
 		return nil
