@@ -24,8 +24,8 @@ import (
 	"github.com/kollet/kollet/agent/node"
 )
 
-// TestFirstBoot takes nodes through what can happen when they boot for the first
-// time, and after a power loss, on both engines.
+// TestFirstBoot bootstraps nodes through late or missing registries and engines, full
+// disks, kills and power losses, on both engines.
 func TestFirstBoot(t *testing.T) {
 	onBoth(t, func(t *testing.T, p *protocol) {
 		for _, tag := range []string{"v1", "v2"} {
@@ -35,24 +35,24 @@ func TestFirstBoot(t *testing.T) {
 			name string
 			run  func(*testing.T, *protocol)
 		}{
-			{"a node without a registry takes its images from an archive", airGapped},
-			{"archives that do not do leave the node untouched", badArchives},
-			{"a disk that is full, or nearly, is told of", fullDisk},
-			{"an engine that comes up late is waited for", lateEngine},
-			{"an engine that never comes up is told of", noEngine},
-			{"a registry that comes up late is waited for", lateRegistry},
-			{"a bootstrap that fails says so to cloud-init", toldToCloudInit},
-			{"a bootstrap that was killed goes on at the next boot", killedBootstrap},
-			{"a shutdown in the middle is no failure", shutDownBootstrap},
-			{"an interrupted bootstrap of a node with a generation makes no other", killedAgain},
-			{"after a power loss the engine starts what runs and recover does the rest", powerLoss},
+			{"a node without a registry loads its images from an archive", airGapped},
+			{"unusable archives leave the node untouched", badArchives},
+			{"a full or nearly full disk is reported", fullDisk},
+			{"bootstrap waits for an engine that starts late", lateEngine},
+			{"an engine that never starts is reported", noEngine},
+			{"bootstrap waits for a registry that starts late", lateRegistry},
+			{"a failed bootstrap is reported to cloud-init", reportedToCloudInit},
+			{"a killed bootstrap is resumed at the next boot", killedBootstrap},
+			{"a bootstrap that a shutdown interrupts has not failed", shutDownBootstrap},
+			{"an interrupted bootstrap of a node with a generation creates no other generation", killedAgain},
+			{"after a power loss the engine starts the committed services and recover does the rest", powerLoss},
 		} {
 			t.Run(scenario.name, func(t *testing.T) { scenario.run(t, p) })
 		}
 	})
 }
 
-// save puts images of the registry into an archive as docker save writes it.
+// save writes images of the registry into an archive, as docker save does.
 func (p *protocol) save(t *testing.T, w io.Writer, tags ...string) {
 	t.Helper()
 	images := map[name.Reference]v1.Image{}
@@ -66,7 +66,7 @@ func (p *protocol) save(t *testing.T, w io.Writer, tags ...string) {
 	check(t, tarball.MultiRefWrite(images, w))
 }
 
-// archived writes a compressed archive below a node's root.
+// archived writes a compressed image archive below the node's root.
 func (p *protocol) archived(n *testNode, path string, tags ...string) {
 	n.t.Helper()
 	var out bytes.Buffer
@@ -86,7 +86,7 @@ func (n *testNode) forget(p *protocol) {
 	}
 }
 
-// fresh is a node whose engine has no images, with a systemd that would boot it.
+// fresh returns a node whose engine has no images, and which seems to run systemd.
 func (p *protocol) fresh(t *testing.T) *testNode {
 	n := p.node(t)
 	n.forget(p)
@@ -109,13 +109,13 @@ func (n *testNode) log() string {
 	check(n.t, err)
 	for line := range strings.Lines(string(data)) {
 		if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .*\n$`).MatchString(line) {
-			n.t.Errorf("a line without its time: %q", line)
+			n.t.Errorf("a line without a time: %q", line)
 		}
 	}
 	return string(data)
 }
 
-// untouched wants nothing on the node but the record of a failure.
+// untouched requires that a failed bootstrap left nothing on the node except its record.
 func (n *testNode) untouched(o outcome, words ...string) {
 	n.t.Helper()
 	contains(n.t, o.stderr, words...)
@@ -125,7 +125,7 @@ func (n *testNode) untouched(o outcome, words ...string) {
 	}
 	contains(n.t, n.log(), append(words, "bootstrap ends: failed, exit status 1")...)
 	if n.exists(firstboot.BegunPath) {
-		n.t.Error("it would go on at the next boot")
+		n.t.Error("the next boot would resume the bootstrap")
 	}
 	all, err := n.engine.List(n.t.Context(), map[string]string{node.LabelNode: n.path(node.StateDir)})
 	check(n.t, err)
@@ -160,15 +160,15 @@ func airGapped(t *testing.T, p *protocol) {
 	n.must(0, "verify")
 	contains(t, n.must(0, "plan").stdout, "nothing to do")
 
-	// Again, and at a boot, it does nothing; the archive is not even needed.
+	// A second bootstrap and a boot do nothing, and do not need the archive.
 	check(t, os.RemoveAll(n.path("/media")))
 	before := n.service("alpha")
 	contains(t, n.must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "0s").stdout, "bootstrap ends: nothing to do")
 	contains(t, n.boot(0).stdout, "nothing to recover", "nothing to resume")
 	same(t, before, n.service("alpha"))
 
-	// An upgrade takes its image from an archive that the node file names; one
-	// whose images are there already is not loaded.
+	// An upgrade loads its image from an archive that the node file names, and skips
+	// archives whose images the engine already has.
 	p.registry.Start()
 	p.archived(n, "/media/images/1-old.tar.gz", "v1")
 	p.archived(n, "/media/images/2-new.tar.gz", "v2")
@@ -177,7 +177,7 @@ func airGapped(t *testing.T, p *protocol) {
 	o = n.must(0, "upgrade")
 	contains(t, o.stderr, "loading images from "+n.path("/media/images/2-new.tar.gz"))
 	if strings.Contains(o.stderr, "1-old") {
-		t.Errorf("loaded what was there:\n%s", o.stderr)
+		t.Errorf("loaded images that the engine has:\n%s", o.stderr)
 	}
 	n.healthy(2)
 	n.must(0, "verify")
@@ -215,13 +215,13 @@ func badArchives(t *testing.T, p *protocol) {
 	n.untouched(bootstrap("--archive", "/other.tar.gz", "--pull", "never"), "tiny:v1 is not on this machine, and images.pull is never; nor is it in", "/other.tar.gz has")
 	o := n.must(2, "bootstrap", "--archive", "relative.tar")
 	contains(t, o.stderr, "expected an absolute path")
-	// One that waits for its drive.
+	// bootstrap waits for the drive that holds the archive.
 	begun := time.Now()
 	o = n.must(1, "bootstrap", "--wait", "1s", "--pull", "never", "--archive", "/late/*.tar.gz")
 	contains(t, o.stdout, "waiting for image archive /late/*.tar.gz, 1s more at most")
 	contains(t, o.stderr, "waited 1s for image archive /late/*.tar.gz")
 	if took := time.Since(begun); took < time.Second {
-		t.Errorf("waited for %v only", took)
+		t.Errorf("waited only %v", took)
 	}
 	time.AfterFunc(time.Second, func() {
 		_ = os.Mkdir(n.path("/late"), 0o755)
@@ -240,9 +240,9 @@ func fullDisk(t *testing.T, p *protocol) {
 	o := n.must(1, "bootstrap", "--wait", "0s")
 	n.untouched(o, "nothing was touched: check disk "+state+": only ", "free 512MiB")
 	if n.imageThere(p) {
-		t.Error("it pulled all the same")
+		t.Error("the image was pulled despite the full disk")
 	}
-	// To the last byte: even the record of it finds no room.
+	// With no free byte, even the record of the failure cannot be written.
 	check(t, os.Remove(n.path(firstboot.FinishedPath)))
 	err := os.WriteFile(state+"/filler", make([]byte, 2<<20), 0o600)
 	if err == nil {
@@ -281,7 +281,7 @@ func noEngine(t *testing.T, p *protocol) {
 	begun := time.Now()
 	o := n.kollet("bootstrap", "--wait", "2s")
 	took := time.Since(begun)
-	// With nothing to recover a boot needs no engine.
+	// A boot needs no engine if there is nothing to recover.
 	n.boot(0)
 	p.engine.start()
 	if o.code != 1 || took < 2*time.Second || took > 20*time.Second {
@@ -309,7 +309,7 @@ func lateRegistry(t *testing.T, p *protocol) {
 	contains(t, o.stdout, "waiting for the registry of "+p.registry.Addr+"/test/tiny:v1, 1m0s more at most: ", "cannot be reached")
 	n.healthy(1)
 
-	// One that answers, but has no such image, is not waited for.
+	// bootstrap does not wait for an image that the registry does not have.
 	n.clear()
 	n = p.fresh(t)
 	begun := time.Now()
@@ -319,9 +319,9 @@ func lateRegistry(t *testing.T, p *protocol) {
 	}
 }
 
-// runParts is what cloud-init does with runcmd: it makes one script of the
-// commands (cc_runcmd), runs it with the user's other scripts (cc_scripts_user),
-// and its status is an error if that fails.
+// runParts does what cloud-init does with runcmd: it makes one script of the commands
+// (cc_runcmd) and runs it with the user's other scripts (cc_scripts_user). If a script
+// fails, cloud-init reports an error.
 const runParts = `
 import sys
 from cloudinit import subp, util
@@ -329,7 +329,7 @@ util.write_file(sys.argv[1] + "/runcmd", util.shellify(["set -e", sys.argv[2:], 
 subp.runparts(sys.argv[1])
 `
 
-func toldToCloudInit(t *testing.T, p *protocol) {
+func reportedToCloudInit(t *testing.T, p *protocol) {
 	n := p.fresh(t)
 	for _, c := range []struct {
 		args []string

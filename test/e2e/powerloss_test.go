@@ -15,7 +15,7 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// boot does what the unit does at each boot.
+// boot runs the commands of the systemd unit, as each boot does.
 func (n *testNode) boot(code int) outcome {
 	n.t.Helper()
 	unit, err := os.ReadFile(n.path("/etc/systemd/system/" + firstboot.UnitName))
@@ -27,7 +27,7 @@ func (n *testNode) boot(code int) outcome {
 			continue
 		}
 		var stdout, stderr strings.Builder
-		cmd := exec.Command("sh", "-c", command) // no word of it means more to a shell than to systemd
+		cmd := exec.Command("sh", "-c", command) // none of its characters is special to a shell
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		_ = cmd.Run()
 		all = outcome{cmd.ProcessState.ExitCode(), all.stdout + stdout.String(), all.stderr + stderr.String()}
@@ -41,13 +41,13 @@ func (n *testNode) boot(code int) outcome {
 	return all
 }
 
-// killedBootstrap kills a bootstrap right after every other record of its
-// journal, as a power loss does.
+// killedBootstrap kills a bootstrap right after every second record of its journal, as
+// a power loss would.
 func killedBootstrap(t *testing.T, p *protocol) {
 	n := p.fresh(t)
 	for record := 1; ; record += 2 {
 		if record > 40 {
-			t.Fatal("the bootstrap never ends")
+			t.Fatal("the bootstrap does not end")
 		}
 		n.t = t
 		o, killed := n.killedAt(record, "bootstrap", "--wait", "10s")
@@ -58,7 +58,7 @@ func killedBootstrap(t *testing.T, p *protocol) {
 			break
 		}
 		if !n.exists(firstboot.BegunPath) || n.exists(firstboot.FinishedPath) {
-			t.Fatalf("record %d: the mark is missing, or there is a record", record)
+			t.Fatalf("record %d: %s is missing, or %s exists", record, firstboot.BegunPath, firstboot.FinishedPath)
 		}
 		n.useUnit()
 		out := n.boot(0)
@@ -75,7 +75,7 @@ func killedBootstrap(t *testing.T, p *protocol) {
 	}
 }
 
-// useUnit has the unit run the program without faults.
+// useUnit makes the unit run the program without fault injection.
 func (n *testNode) useUnit() {
 	n.t.Helper()
 	path := "/etc/systemd/system/" + firstboot.UnitName
@@ -89,18 +89,18 @@ func shutDownBootstrap(t *testing.T, p *protocol) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	check(t, cmd.Start())
-	n.await("it waits", func() bool {
+	n.await("bootstrap waits for the registry", func() bool {
 		return n.exists(firstboot.LogPath) && strings.Contains(n.read(firstboot.LogPath), "waiting for the registry")
 	})
 	check(t, cmd.Process.Signal(syscall.SIGTERM))
 	err := cmd.Wait()
 	p.registry.Start()
 	if err == nil {
-		t.Fatalf("it went on:\n%s", out.String())
+		t.Fatalf("the bootstrap was not interrupted:\n%s", out.String())
 	}
 	contains(t, out.String(), "interrupted in pull", "the next boot does")
 	if n.exists(firstboot.FinishedPath) {
-		t.Fatalf("it ended: %+v", n.finished())
+		t.Fatalf("the bootstrap finished: %+v", n.finished())
 	}
 	n.boot(0)
 	n.healthy(n.finished().Generation)
@@ -120,7 +120,7 @@ func killedAgain(t *testing.T, p *protocol) {
 	n.must(0, "bootstrap")
 	p.configure(n, "v2", "two", "")
 	if _, killed := n.killedAt(6, "bootstrap"); !killed {
-		t.Fatal("it was not killed")
+		t.Fatal("the bootstrap was not killed")
 	}
 	n.useUnit()
 	o := n.boot(1)
@@ -136,9 +136,9 @@ func killedAgain(t *testing.T, p *protocol) {
 	}
 }
 
-// powerLoss cuts an upgrade short at every other record, then ends the engine and all
-// containers, as a power loss does. When the engine is back it starts what has a
-// restart policy, and the boot does the rest.
+// powerLoss kills an upgrade at every second record, then the engine and all
+// containers, as a power loss does. The restarted engine starts the containers with a
+// restart policy, and the commands of a boot do the rest.
 func powerLoss(t *testing.T, p *protocol) {
 	n := p.fresh(t)
 	n.must(0, "bootstrap")
@@ -156,11 +156,11 @@ func powerLoss(t *testing.T, p *protocol) {
 		at = p.whole(t, n, tags)
 	}
 	if cuts < 8 {
-		t.Fatalf("cut the power only %d times", cuts)
+		t.Fatalf("lost power only %d times", cuts)
 	}
 }
 
-// cutPower ends the engine and every container at once, then boots.
+// cutPower kills the engine and every container, and starts the engine again.
 func (p *protocol) cutPower(n *testNode) {
 	n.t.Helper()
 	all, err := n.engine.List(n.t.Context(), map[string]string{node.LabelNode: n.path(node.StateDir)})

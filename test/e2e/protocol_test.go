@@ -20,8 +20,8 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// TestProtocol takes small services through everything that can happen in an
-// upgrade, on both engines.
+// TestProtocol runs the upgrade protocol with small services through success, every
+// kind of failure, and drift, on both engines.
 func TestProtocol(t *testing.T) {
 	onBoth(t, scenarios)
 }
@@ -42,24 +42,24 @@ func scenarios(t *testing.T, p *protocol) {
 	}
 	pushTiny(t, p.registry, "test/tiny", "broken", func(c *v1.Config) { c.Entrypoint = []string{"/no/such/program"} })
 	for name, scenario := range map[string]func(*testing.T, *protocol){
-		"bootstrap makes the first generation, once":              bootstrapOnce,
+		"bootstrap creates the first generation once":             bootstrapOnce,
 		"a changed file replaces the services that read it":       changedFile,
-		"an upgrade and a rollback bring image and files":         upgradeAndRollback,
+		"an upgrade and a rollback replace image and files":       upgradeAndRollback,
 		"services are added and removed":                          addAndRemove,
-		"services that belong together are cut over as one":       together,
-		"a probe alone changes without replacing anything":        changedProbe,
-		"a program that does not exist is found while staged":     brokenEntrypoint,
+		"a group of services is cut over as one":                  together,
+		"a changed probe replaces nothing":                        changedProbe,
+		"a program that does not exist fails the stage step":      brokenEntrypoint,
 		"a service that fails is rolled back":                     failingService,
-		"a service that dies while it is verified is rolled back": dyingService,
-		"a service that never answers is rolled back":             sulkingService,
+		"a service that exits during verification is rolled back": dyingService,
+		"a service that never answers is rolled back":             silentService,
 		"a service that ignores its stop signal is killed":        stubbornService,
-		"an image that cannot be pulled touches nothing":          missingImage,
-		"an operator's interrupt rolls back":                      interrupted,
-		"a second kollet is told to wait":                         locked,
-		"drift is named, and repaired by the next upgrade":        drift,
-		"old generations go, and with them their images":          collection,
-		"a moved tag is noticed when asked for":                   movedTag,
-		"an engine that restarts brings the services back":        engineRestart,
+		"an image that cannot be pulled changes nothing":          missingImage,
+		"an interrupt by the operator rolls back":                 interrupted,
+		"a second kollet process is refused":                      locked,
+		"drift is reported, and repaired by the next upgrade":     drift,
+		"old generations are removed with their images":           collection,
+		"a moved tag is noticed with --pull always":               movedTag,
+		"a restarted engine starts the services again":            engineRestart,
 	} {
 		t.Run(name, func(t *testing.T) { scenario(t, p) })
 	}
@@ -70,8 +70,8 @@ type protocol struct {
 	registry *machine.Registry
 }
 
-// node makes a node with the node file of two services, alpha and beta, beta
-// after alpha.
+// node returns a node whose node file has two services, alpha and beta. beta depends
+// on alpha.
 func (p *protocol) node(t *testing.T) *testNode {
 	n := newNodeOn(t, p.engine)
 	p.configure(n, "v1", "one", "")
@@ -79,8 +79,8 @@ func (p *protocol) node(t *testing.T) *testNode {
 	return n
 }
 
-// configure writes the node file: alpha's image has the tag, its file the word;
-// more is added to the services.
+// configure writes the node file: tag is the tag of alpha's image, word is in its
+// config file, and more is added to the services.
 func (p *protocol) configure(n *testNode, tag, word, more string) {
 	n.write("/etc/kollet/node.yaml", fmt.Sprintf(`profile: none
 engine: %s
@@ -106,11 +106,11 @@ services:
 %s`, p.engine.name, p.registry.Addr, word, tag, more))
 }
 
-// same wants a service to run in the container and process that it ran in.
+// same requires that a service still runs in the same container and process.
 func same(t *testing.T, before, after agent.ServiceStatus) {
 	t.Helper()
 	if before.Container != after.Container || before.PID != after.PID || before.Since != after.Since {
-		t.Fatalf("%s was touched: %+v, now %+v", before.Name, before, after)
+		t.Fatalf("%s was replaced or restarted: %+v, now %+v", before.Name, before, after)
 	}
 }
 
@@ -158,7 +158,7 @@ func changedFile(t *testing.T, p *protocol) {
 	if word := answer(t, "127.0.0.1:7001"); word != "two" {
 		t.Fatalf("alpha answers %q", word)
 	}
-	// A secret that changes is said to, and not shown.
+	// The plan reports that a secret changed, and does not show it.
 	n.write("/etc/kollet/secrets/token", "an0ther-t0ken\n")
 	plan = n.must(3, "plan", "--exit-code")
 	contains(t, plan.stdout, "alpha", "/etc/alpha.conf", "secret")
@@ -188,7 +188,7 @@ func upgradeAndRollback(t *testing.T, p *protocol) {
 	}
 	n.must(0, "rollback", "2")
 	if n.service("alpha").ImageID != second.ImageID || answer(t, "127.0.0.1:7001") != "two" {
-		t.Fatal("not back on generation 2")
+		t.Fatal("the node is not on generation 2")
 	}
 	n.must(0, "verify")
 	var history []agent.Entry
@@ -263,8 +263,8 @@ func changedProbe(t *testing.T, p *protocol) {
 	same(t, beta, n.service("beta"))
 }
 
-// untouched wants the failed upgrade to have changed nothing that runs, and the
-// next one to work.
+// untouched requires that the failed upgrade changed no running service, and that the
+// next upgrade succeeds.
 func untouched(t *testing.T, p *protocol, n *testNode, alpha, beta agent.ServiceStatus) {
 	t.Helper()
 	n.healthy(alpha.Generation)
@@ -277,7 +277,7 @@ func untouched(t *testing.T, p *protocol, n *testNode, alpha, beta agent.Service
 	n.must(0, "verify")
 }
 
-// onlyTheServices wants no container on the node but its two services'.
+// onlyTheServices requires that the node has exactly the containers of its two services.
 func (p *protocol) onlyTheServices(t *testing.T, n *testNode) {
 	t.Helper()
 	all, err := n.engine.List(context.Background(), map[string]string{node.LabelNode: filepath.Join(n.root, node.StateDir)})
@@ -314,7 +314,8 @@ func failingService(t *testing.T, p *protocol) {
 	contains(t, n.must(0, "history").stdout, "rolled back")
 }
 
-// rolledBack wants the old containers to run again.
+// rolledBack requires that the old containers run again, and that the next upgrade
+// succeeds.
 func rolledBack(t *testing.T, p *protocol, n *testNode, alpha, beta agent.ServiceStatus) {
 	t.Helper()
 	n.healthy(1)
@@ -332,7 +333,7 @@ func rolledBack(t *testing.T, p *protocol, n *testNode, alpha, beta agent.Servic
 	n.must(0, "verify")
 }
 
-// replaceCommand changes what alpha runs.
+// replaceCommand changes the command of alpha.
 func (p *protocol) replaceCommand(n *testNode, word, command string) {
 	n.t.Helper()
 	p.configure(n, "v2", word, "")
@@ -350,7 +351,7 @@ func dyingService(t *testing.T, p *protocol) {
 	rolledBack(t, p, n, alpha, beta)
 }
 
-func sulkingService(t *testing.T, p *protocol) {
+func silentService(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.must(0, "bootstrap")
 	alpha, beta := n.service("alpha"), n.service("beta")
@@ -382,7 +383,7 @@ func missingImage(t *testing.T, p *protocol) {
 	defer p.registry.Start()
 	p.configure(n, "v3", "two", "")
 	contains(t, n.must(1, "upgrade").stderr, "pull alpha", p.registry.Addr, "nothing was touched")
-	// An image that is here needs no registry.
+	// An image that the engine already has needs no registry.
 	untouched(t, p, n, alpha, beta)
 }
 
@@ -405,7 +406,7 @@ func interrupted(t *testing.T, p *protocol) {
 	rolledBack(t, p, n, alpha, beta)
 }
 
-// awaitJournal waits until a step of a transaction has begun.
+// awaitJournal waits until a step of a transaction begins.
 func awaitJournal(t *testing.T, n *testNode, to int, step string) {
 	t.Helper()
 	for range 500 {
@@ -417,7 +418,7 @@ func awaitJournal(t *testing.T, n *testNode, to int, step string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatalf("%s was never begun", step)
+	t.Fatalf("step %s never began", step)
 }
 
 func locked(t *testing.T, p *protocol) {
@@ -429,7 +430,7 @@ func locked(t *testing.T, p *protocol) {
 	awaitJournal(t, n, 2, "verify")
 	contains(t, n.must(5, "upgrade").stderr, "another kollet", "upgrade")
 	contains(t, n.must(5, "recover").stderr, "another kollet")
-	n.must(0, "status") // looking is allowed
+	n.must(0, "status") // reading is allowed
 	check(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait()
 	n.healthy(1)
@@ -440,20 +441,20 @@ func drift(t *testing.T, p *protocol) {
 	n.must(0, "bootstrap")
 	beta := n.service("beta")
 
-	// A copied file.
+	// A copied config file.
 	pid := n.service("alpha").PID
-	check(t, os.WriteFile(fmt.Sprintf("/proc/%d/root/etc/alpha.conf", pid), []byte("by hand\n"), 0o600))
+	check(t, os.WriteFile(fmt.Sprintf("/proc/%d/root/etc/alpha.conf", pid), []byte("changed manually\n"), 0o600))
 	contains(t, n.must(1, "verify").stdout, "alpha", "/etc/alpha.conf", "changed manually")
 	plan := n.must(3, "plan", "--exit-code")
 	contains(t, plan.stdout, "alpha", "changed manually")
 	contains(t, n.must(0, "upgrade").all(), "changed manually")
 	n.must(0, "verify")
 
-	// A mounted file.
+	// A mounted config file.
 	mounted, err := filepath.Glob(n.path(node.StateDir + "/current/alpha/config/*alpha.conf"))
 	check(t, err)
 	check(t, os.Chmod(mounted[0], 0o600))
-	check(t, os.WriteFile(mounted[0], []byte("by hand\n"), 0o600))
+	check(t, os.WriteFile(mounted[0], []byte("changed manually\n"), 0o600))
 	contains(t, n.must(1, "verify").stdout, "alpha", filepath.Base(mounted[0]), "changed manually")
 	n.must(0, "upgrade")
 	n.must(0, "verify")
@@ -480,7 +481,7 @@ func drift(t *testing.T, p *protocol) {
 	n.must(0, "verify")
 	p.onlyTheServices(t, n)
 	if _, err := n.engine.Inspect(ctx, id); err == nil {
-		t.Fatal("the container made by hand is still there")
+		t.Fatal("the container that kollet did not create is still there")
 	}
 	same(t, beta, n.service("beta"))
 }
@@ -495,10 +496,10 @@ func collection(t *testing.T, p *protocol) {
 		p.configure(n, "v1", fmt.Sprint("word", i), "")
 		n.must(0, "upgrade")
 	}
-	// beta has not changed since generation 1: its directory stays.
+	// beta has not changed since generation 1, so that directory is kept.
 	kept, err := filepath.Glob(n.path(node.StateDir + "/generations/*"))
 	check(t, err)
-	if len(kept) != 5 { // the current, 3 before it, and beta's
+	if len(kept) != 5 { // the current one, 3 before it, and the one that beta uses
 		t.Fatalf("kept: %v", kept)
 	}
 	p.configure(n, "v1", "last", strings.Replace(gamma, "gamma", "delta", 1))
@@ -526,12 +527,12 @@ func movedTag(t *testing.T, p *protocol) {
 	var r upgrade.Result
 	n.ask(&r, "upgrade", "--pull", "always")
 	if r.Outcome != journal.Unchanged {
-		t.Fatalf("nothing moved, but: %+v", r)
+		t.Fatalf("no tag moved, but: %+v", r)
 	}
 	pushTiny(t, p.registry, "test/moving", "v1", func(c *v1.Config) { c.Env = append(c.Env, "NEW=yes") })
 	n.ask(&r, "upgrade")
 	if r.Outcome != journal.Unchanged {
-		t.Fatalf("the registry was not to be asked, but: %+v", r)
+		t.Fatalf("without --pull always, the registry must not be asked, but: %+v", r)
 	}
 	same(t, before, n.service("gamma"))
 	n.must(0, "upgrade", "--pull", "always")
