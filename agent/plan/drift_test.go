@@ -1,0 +1,173 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// shelf is an engine that only lists and inspects containers.
+type shelf struct {
+	containers.Engine
+	all []containers.Container
+}
+
+func (s shelf) List(context.Context, map[string]string) ([]containers.Container, error) {
+	return s.all, nil
+}
+
+func (s shelf) Inspect(_ context.Context, name string) (containers.Container, error) {
+	for _, c := range s.all {
+		if c.Spec.Name == name {
+			return c, nil
+		}
+	}
+	return containers.Container{}, containers.ErrNotFound
+}
+
+// driftNode is a node whose only service runs as its generation says, as process
+// 7 of a made-up /proc.
+type driftNode struct {
+	*testing.T
+	node      *node.Node
+	service   generation.Service
+	container *containers.Container // nil: removed
+	config    string                // directory of the mounted files
+	root      string                // the container's file system
+}
+
+func newDriftNode(t *testing.T) *driftNode {
+	t.Helper()
+	dir := t.TempDir()
+	d := &driftNode{T: t, node: &node.Node{Root: dir, Host: host.Host{Proc: dir + "/proc"}}}
+	d.service = generation.Service{
+		Name: "alpha", Origin: 3, Argv: []string{"alpha", "--run"}, Image: generation.Image{ID: "sha256:1"},
+		Spec:  containers.Spec{Network: "host", Restart: containers.RestartAlways},
+		Files: []generation.File{{Name: "alpha.conf", Dest: "/etc/alpha/alpha.conf", Owner: "root", Perm: "0640", SHA256: generation.Sum([]byte("a=1\n"))}},
+	}
+	d.config, d.root = d.node.Store().Config(3, "alpha"), d.node.Host.ProcessPath(7, "root")
+	description, err := node.KollaConfig(d.service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.write(d.config, node.ConfigName, string(description))
+	d.write(d.config, "alpha.conf", "a=1\n")
+	d.write(d.root, "etc/alpha/alpha.conf", "a=1\n")
+	spec := d.node.ContainerSpec(d.service, 3)
+	spec.Name, spec.Restart = "alpha", d.service.Spec.Restart
+	d.container = &containers.Container{ID: "c", PID: 7, State: containers.StateRunning, ImageID: "sha256:1", Spec: spec}
+	return d
+}
+
+func (d *driftNode) write(dir, name, content string) {
+	d.Helper()
+	path := filepath.Join(dir, name)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, []byte(content), 0o640)
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *driftNode) check(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+func TestFindDrift(t *testing.T) {
+	const copied = "/etc/alpha/alpha.conf"
+	for _, c := range []struct {
+		name   string
+		change func(*driftNode)
+		want   []string // "what path" of each finding; paths below the config directory by their names
+	}{
+		{"nothing", func(*driftNode) {}, nil},
+		{"no generation", func(d *driftNode) { d.container = nil; d.service.Name = "" }, nil},
+
+		{"container removed", func(d *driftNode) { d.container = nil }, []string{"container "}},
+		{"container replaced", func(d *driftNode) { d.container.Spec.Labels = nil }, []string{"container "}},
+		{"of another generation", func(d *driftNode) { d.container.Spec.Labels[node.LabelGeneration] = "2" }, []string{"container "}},
+		{"stopped", func(d *driftNode) { d.container.State = containers.StateExited }, []string{"container "}},
+		{"image", func(d *driftNode) { d.container.ImageID = "sha256:2" }, []string{"image "}},
+		{"image's name", func(d *driftNode) { d.container.Spec.Image = "alpha:other" }, nil},
+		{"restart policy", func(d *driftNode) { d.container.Spec.Restart = containers.RestartNo }, []string{"spec "}},
+		{"network and user", func(d *driftNode) { d.container.Spec.Network, d.container.Spec.User = "none", "1:1" }, []string{"spec ", "spec "}},
+
+		{"mounted file edited", func(d *driftNode) { d.write(d.config, "alpha.conf", "a=2\n") }, []string{"mounted file alpha.conf"}},
+		{"mounted file removed", func(d *driftNode) { d.check(os.Remove(d.config + "/alpha.conf")) }, []string{"mounted file alpha.conf"}},
+		{"mounted file added", func(d *driftNode) { d.write(d.config, "beta.conf", "") }, []string{"mounted file beta.conf"}},
+		{"config.json edited", func(d *driftNode) { d.write(d.config, node.ConfigName, "{}") }, []string{"mounted file config.json"}},
+		{"mounted file unreadable", func(d *driftNode) {
+			d.check(os.Remove(d.config + "/alpha.conf"))
+			d.check(os.Mkdir(d.config+"/alpha.conf", 0o755))
+		}, []string{"mounted file alpha.conf"}},
+		{"directory removed", func(d *driftNode) { d.check(os.RemoveAll(d.config)) }, []string{"mounted file ."}},
+
+		{"copied file edited", func(d *driftNode) { d.write(d.root, copied, "a=2\n") }, []string{"copied file " + copied}},
+		{"copied file removed", func(d *driftNode) { d.check(os.Remove(d.root + copied)) }, []string{"copied file " + copied}},
+		{"copied file unreadable", func(d *driftNode) {
+			d.check(os.Remove(d.root + copied))
+			d.check(os.Mkdir(d.root+copied, 0o755))
+		}, []string{"copied file " + copied}},
+		{"copied file's mode", func(d *driftNode) { d.check(os.Chmod(d.root+copied, 0o666)) }, []string{"copied file " + copied}},
+		{"copied file through a link", func(d *driftNode) { // absolute links lead through the container's file system
+			d.check(os.Rename(d.root+"/etc/alpha", d.root+"/etc/real"))
+			d.check(os.Symlink("/etc/real", d.root+"/etc/alpha"))
+		}, nil},
+		{"copied file of a stopped container", func(d *driftNode) {
+			d.container.State = containers.StateExited
+			d.check(os.Remove(d.root + copied))
+		}, []string{"container "}},
+		{"several", func(d *driftNode) {
+			d.container.ImageID = "sha256:2"
+			d.write(d.config, "alpha.conf", "a=2\n")
+			d.write(d.root, copied, "a=2\n")
+		}, []string{"image ", "mounted file alpha.conf", "copied file " + copied}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDriftNode(t)
+			c.change(d)
+			engine := shelf{}
+			if d.container != nil {
+				engine.all = []containers.Container{*d.container}
+			}
+			d.node.Engine = engine
+			g := generation.Generation{Number: 4, Services: []generation.Service{d.service}}
+			if d.service.Name == "" {
+				g = generation.Generation{}
+			}
+			drift, err := FindDrift(t.Context(), d.node, g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range drift {
+				path := f.Path
+				if f.What == "mounted file" {
+					if path, err = filepath.Rel(d.config, path); err != nil {
+						t.Fatal(err)
+					}
+				}
+				got = append(got, fmt.Sprintf("%s %s", f.What, path))
+				if f.Service != "alpha" || f.Text == "" {
+					t.Errorf("%+v", f)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q\n%+v", got, c.want, drift)
+			}
+		})
+	}
+}
