@@ -43,7 +43,7 @@ func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (upgrade.Result, 
 		return upgrade.Result{}, err
 	}
 	return a.provision(ctx, p, firstboot.Begun{
-		Time: a.node.Now().UTC(), Generation: current.Number,
+		Time: a.node.Host.Now().UTC(), Generation: current.Number,
 		Images: p.Images, Tag: p.Tag, Pull: p.Pull, Archives: p.Archives, Wait: p.Wait,
 	})
 }
@@ -128,7 +128,7 @@ func remedied(err error) error {
 
 // finish records how a bootstrap ended, and returns its error.
 func (a *Agent) finish(begun firstboot.Begun, info containers.Info, r upgrade.Result, failed error) error {
-	f := firstboot.Finished{Begun: begun.Time, Time: a.node.Now().UTC(), OK: failed == nil, Outcome: cmp.Or(string(r.Outcome), firstboot.Failed), Kollet: a.node.Version}
+	f := firstboot.Finished{Begun: begun.Time, Time: a.node.Host.Now().UTC(), OK: failed == nil, Outcome: cmp.Or(string(r.Outcome), firstboot.Failed), Kollet: a.node.Version}
 	current, err := a.node.Store().Current()
 	if err == nil {
 		f.Generation, f.Engine, f.Images = current.Number, current.Engine, imagesOf(current)

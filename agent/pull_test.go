@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
@@ -53,7 +52,7 @@ func (h *hub) Info(context.Context) (containers.Info, error) {
 func pulling(t *testing.T, text string) (*Agent, *hub) {
 	t.Helper()
 	h := &hub{here: map[string]string{"web:1": "one"}, beyond: map[string]string{"web:1": "one", "web:2": "two", "db:1": "base"}}
-	a := New(node.Node{Root: t.TempDir(), Host: host.Real(), Engine: h, Name: "n", Command: "pull", Now: time.Now})
+	a := New(node.Node{Root: t.TempDir(), Host: host.Real(), Engine: h, Name: "n", Command: "pull"})
 	if err := os.MkdirAll(filepath.Dir(a.node.NodeFilePath()), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -128,13 +128,13 @@ func (f *fetcher) loadFile(ctx context.Context, file string) error {
 		return err
 	}
 	defer content.Close()
-	begun := f.node.Now()
+	begun := f.node.Host.Now()
 	f.node.Note("", "loading images from %s, %s", file, units.BytesSize(float64(content.Size)))
 	counted := &quarters{Content: content, told: func(percent int64) { f.node.Note("", "loading images from %s: %d%%", file, percent) }}
 	if err := f.node.Engine.Load(ctx, counted); err != nil {
 		return errors.Join(content.Err(), err)
 	}
-	f.node.Note("", "loaded images from %s in %v", file, f.node.Now().Sub(begun).Round(time.Millisecond))
+	f.node.Note("", "loaded images from %s in %v", file, f.node.Host.Now().Sub(begun).Round(time.Millisecond))
 	return nil
 }
 

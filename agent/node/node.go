@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
@@ -29,7 +28,6 @@ type Node struct {
 	Command  string            // the user's command, for the journal and the lock: upgrade, recover, …
 	Engine   containers.Engine // nil for commands that need none
 	Report   func(Event)       // optional: receives progress, from one goroutine at a time
-	Now      func() time.Time
 }
 
 // EngineName returns the name of the engine that a node uses: that of the

@@ -68,11 +68,11 @@ func (t *transaction) handOver(ctx context.Context, stopping []oldTask, starting
 func (t *transaction) stopAll(ctx context.Context, stopping []oldTask) error {
 	for i := range slices.Backward(stopping) {
 		old := &stopping[i]
-		old.signalled = time.Now()
+		old.signalled = t.node.Host.Now()
 		if err := t.stopFast(ctx, *old); err != nil {
 			return fmt.Errorf("stop %s: %w", old.service.Name, err)
 		}
-		old.exited = time.Now()
+		old.exited = t.node.Host.Now()
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (t *transaction) openAll(ctx context.Context, stopping []oldTask, starting 
 		if err := gate.Open(t.node.Store().Gate(t.to.Number, name)); err != nil {
 			return fmt.Errorf("open the gate of %s: %w", name, err)
 		}
-		task.opened = time.Now()
+		task.opened = t.node.Host.Now()
 		for _, old := range stopping {
 			if old.service.Name == name {
 				task.signalled, task.exited = old.signalled, old.exited

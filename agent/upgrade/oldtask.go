@@ -121,7 +121,7 @@ func (t *transaction) stopFast(ctx context.Context, old oldTask) error {
 	if err := old.process.Signal(signalNumber(old.service.StopSignal)); err != nil {
 		return err
 	}
-	deadline := time.Now().Add(old.service.StopGrace)
+	deadline := t.node.Host.Now().Add(old.service.StopGrace)
 	killed := false
 	for {
 		if old.protects {
@@ -129,7 +129,7 @@ func (t *transaction) stopFast(ctx context.Context, old oldTask) error {
 				return err
 			}
 		}
-		wait := time.Until(deadline)
+		wait := deadline.Sub(t.node.Host.Now())
 		if old.protects {
 			wait = min(wait, sweep)
 		}
@@ -140,13 +140,13 @@ func (t *transaction) stopFast(ctx context.Context, old oldTask) error {
 		if ended {
 			return t.killLeft(old)
 		}
-		if !killed && time.Now().After(deadline) {
+		if !killed && t.node.Host.Now().After(deadline) {
 			t.node.Note(old.service.Name, "did not stop within %v and is killed", old.service.StopGrace)
 			if err := old.process.Signal(unix.SIGKILL); err != nil {
 				return err
 			}
-			killed, deadline = true, time.Now().Add(time.Minute)
-		} else if killed && time.Now().After(deadline) {
+			killed, deadline = true, t.node.Host.Now().Add(time.Minute)
+		} else if killed && t.node.Host.Now().After(deadline) {
 			return fmt.Errorf("process %d cannot be killed; it may hang in the kernel", old.process.PID)
 		}
 	}

@@ -90,7 +90,7 @@ func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error)
 	if journal.Ended(records) {
 		return r, nil, nil, nil
 	}
-	j, records, err := journal.Reopen(n.Journals(), last, n.Version, n.Now)
+	j, records, err := journal.Reopen(n.Journals(), last, n.Version, n.Host.Now)
 	if err != nil {
 		return r, nil, nil, err
 	}

@@ -104,7 +104,7 @@ func begin(n *node.Node, t *target.Target, images target.Images, changes plan.Pl
 		return nil, err
 	}
 	record := journal.Record{From: current.Number, To: number, Reason: t.Reason, Version: n.Version}
-	j, err := journal.Create(n.Journals(), record, n.Now)
+	j, err := journal.Create(n.Journals(), record, n.Host.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func begin(n *node.Node, t *target.Target, images target.Images, changes plan.Pl
 	}
 	tx := newTransaction(n, j, current)
 	tx.target, tx.images, tx.plan = t, images, changes
-	tx.to = generation.Generation{Number: number, Reason: t.Reason, Created: n.Now().UTC(), Version: n.Version, Engine: t.Engine}
+	tx.to = generation.Generation{Number: number, Reason: t.Reason, Created: n.Host.Now().UTC(), Version: n.Version, Engine: t.Engine}
 	return tx, nil
 }
 
@@ -122,7 +122,7 @@ func newTransaction(n *node.Node, j *journal.Journal, from generation.Generation
 		node: n, journal: j, from: from,
 		previous: map[string][]string{},
 		gaps:     map[string]journal.Gap{},
-		watch:    newWatch(n.Engine),
+		watch:    newWatch(n.Engine, n.Host.Now),
 	}
 }
 
@@ -176,7 +176,7 @@ func (t *transaction) do(ctx context.Context, s step) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	began := t.node.Now()
+	began := t.node.Host.Now()
 	name := s.id().String()
 	t.node.Emit(node.Event{Kind: node.StepBegins, Step: name})
 	intent := journal.Record{Event: journal.Intent, Step: s.id()}
@@ -206,7 +206,7 @@ func (t *transaction) stepFailed(s step, name string, err error) error {
 }
 
 func (t *transaction) since(began time.Time) string {
-	return t.node.Now().Sub(began).Round(time.Millisecond).String()
+	return t.node.Host.Now().Sub(began).Round(time.Millisecond).String()
 }
 
 // commit is one record: from it on, the new generation is the node's. What must
@@ -250,7 +250,7 @@ func (t *transaction) undoAll(ctx context.Context) error {
 		if s.undo == nil {
 			continue
 		}
-		began := t.node.Now()
+		began := t.node.Host.Now()
 		name := s.id().Text(journal.Undo)
 		t.node.Emit(node.Event{Kind: node.StepBegins, Step: name})
 		if err := t.journal.Append(journal.Record{Event: journal.Undo, Step: s.id()}); err != nil {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/target"
@@ -19,8 +19,8 @@ import (
 // everywhere without secrets, and what comes before it is not undone.
 func TestBack(t *testing.T) {
 	var events, undone []string
-	n := &node.Node{Root: t.TempDir(), Now: time.Now, Report: func(e node.Event) { events = append(events, e.Text) }}
-	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Now)
+	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Report: func(e node.Event) { events = append(events, e.Text) }}
+	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func TestBack(t *testing.T) {
 // escaped it.
 func TestEscapedSecretInErrorEventAndJournal(t *testing.T) {
 	var events []string
-	n := &node.Node{Root: t.TempDir(), Now: time.Now, Report: func(e node.Event) { events = append(events, e.Text) }}
-	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Now)
+	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Report: func(e node.Event) { events = append(events, e.Text) }}
+	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func TestEndedService(t *testing.T) {
 	service := generation.Service{Name: "nova-compute", Origin: 2, Health: []nodefile.Probe{
 		{Exec: []string{"true"}, Within: time.Minute, Limit: time.Minute, Every: time.Millisecond, Stable: time.Minute},
 	}}
-	tx := &transaction{node: &node.Node{Root: t.TempDir(), Engine: engine}, to: generation.Generation{Number: 2, Services: []generation.Service{service}}, watch: newWatch(engine)}
+	tx := &transaction{node: &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}, to: generation.Generation{Number: 2, Services: []generation.Service{service}}, watch: newWatch(engine, time.Now)}
 	tx.watch.add(newTask{id: "c", service: service, process: p})
 	err = tx.verify(t.Context())
 	tx.watch.stop()

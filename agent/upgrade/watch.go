@@ -17,6 +17,7 @@ import (
 // trusted: whether their processes run, and when they become healthy.
 type watch struct {
 	engine  health.Execer
+	now     func() time.Time
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	running sync.WaitGroup
@@ -26,9 +27,9 @@ type watch struct {
 	gaps  map[string]journal.Gap
 }
 
-func newWatch(engine health.Execer) *watch {
+func newWatch(engine health.Execer, now func() time.Time) *watch {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &watch{engine: engine, ctx: ctx, cancel: cancel, ready: map[string]chan struct{}{}, gaps: map[string]journal.Gap{}}
+	return &watch{engine: engine, now: now, ctx: ctx, cancel: cancel, ready: map[string]chan struct{}{}, gaps: map[string]journal.Gap{}}
 }
 
 // failure is a service that did not become healthy, or did not stay healthy.
@@ -63,7 +64,7 @@ func (w *watch) add(task newTask) {
 		}
 		if !task.signalled.IsZero() {
 			w.mu.Lock()
-			w.gaps[task.service.Name] = journal.Gap{Ended: ms(task.signalled, task.exited), Opened: ms(task.signalled, task.opened), Healthy: ms(task.signalled, time.Now())}
+			w.gaps[task.service.Name] = journal.Gap{Ended: ms(task.signalled, task.exited), Opened: ms(task.signalled, task.opened), Healthy: ms(task.signalled, w.now())}
 			w.mu.Unlock()
 		}
 		close(ready)
@@ -147,7 +148,7 @@ const engineDelay = 2 * time.Second
 // exitCode returns the exit status of a container that exited. If kollet knows
 // that the process exited, it waits for the engine to notice.
 func exitCode(ctx context.Context, n *node.Node, f failure) (int, bool) {
-	for until := time.Now().Add(engineDelay); ; time.Sleep(20 * time.Millisecond) {
+	for until := n.Host.Now().Add(engineDelay); ; time.Sleep(20 * time.Millisecond) {
 		c, err := n.Engine.Inspect(ctx, f.id)
 		if err != nil {
 			return 0, false
@@ -155,7 +156,7 @@ func exitCode(ctx context.Context, n *node.Node, f failure) (int, bool) {
 		if c.State != containers.StateRunning {
 			return c.ExitCode, true
 		}
-		if !errors.Is(f.err, errProcessExited) || time.Now().After(until) {
+		if !errors.Is(f.err, errProcessExited) || n.Host.Now().After(until) {
 			return 0, false
 		}
 	}

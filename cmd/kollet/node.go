@@ -154,16 +154,17 @@ func (a *app) agent(cmd *cobra.Command, root string, engine containers.Engine) (
 			return nil, err
 		}
 	}
+	machine := host.Real()
+	machine.Now = a.now
 	return agent.New(node.Node{
 		Root:     root,
 		NodeFile: a.flags.nodeFile,
 		Name:     name,
-		Host:     host.Real(),
+		Host:     machine,
 		Version:  thisVersion().Version,
 		Command:  cmd.Name(),
 		Engine:   engine,
 		Report:   a.print().Progress,
-		Now:      a.now,
 	}), nil
 }
 
