@@ -12,18 +12,19 @@ import (
 	"time"
 )
 
-// control is the control machine: Ansible, the collection as users install it,
-// and an inventory.
+// control is the control machine: Ansible, the installed collection, and an
+// inventory.
 type control struct {
 	*site
 	collections string
 }
 
-// controlPaths is where the sockets of SSH connections are: unix(7) wants it short.
+// controlPaths is the directory of the sockets of SSH connections. It is short, because
+// paths of Unix sockets are limited to 108 bytes.
 const controlPaths = "/run/ansible-cp"
 
-// newControl builds and installs the collection, and has Ansible work on so many
-// nodes at once.
+// newControl builds and installs the collection. forks is how many nodes Ansible works
+// on at once.
 func newControl(s *site, forks int) *control {
 	s.t.Helper()
 	c := &control{site: s, collections: s.path("collections")}
@@ -53,8 +54,8 @@ control_path_dir = %[4]s
 	return c
 }
 
-// command is one of Ansible's programs. They are scripts: Debian's Python runs
-// them, whatever other is first in PATH.
+// command returns a command that runs one of Ansible's programs. They are scripts, and
+// need Debian's Python even if PATH has another one first.
 func (c *control) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command("/usr/bin/python3", append([]string{"/usr/bin/" + name}, args...)...)
 	cmd.Dir = c.dir
@@ -72,7 +73,7 @@ func (c *control) mustRun(name string, args ...string) string {
 	return string(out)
 }
 
-// run is what a playbook did.
+// run is the result of a playbook.
 type run struct {
 	c    *control
 	what string
@@ -80,7 +81,7 @@ type run struct {
 	out  string
 }
 
-// playing is a playbook that runs.
+// playing is a running playbook.
 type playing struct {
 	c     *control
 	what  string
@@ -99,13 +100,13 @@ func (c *control) begin(name string, args ...string) *playing {
 	return p
 }
 
-// wait returns what the playbook did, once it has. No playbook shows a secret.
+// wait waits for the playbook and returns its result. No output may hold a secret.
 func (p *playing) wait() run {
 	p.c.t.Helper()
-	_ = p.cmd.Wait() // how it ended is in its state
+	_ = p.cmd.Wait() // the exit status is in ProcessState
 	r := run{p.c, p.what, p.cmd.ProcessState.ExitCode(), p.out.String()}
 	p.c.t.Logf("%s: exit status %d, %.1f s", r.what, r.code, time.Since(p.begun).Seconds())
-	return r.saysNot(secret)
+	return r.omits(secret)
 }
 
 // play runs one of the collection's playbooks.
@@ -114,8 +115,8 @@ func (c *control) play(name string, args ...string) run {
 	return c.begin(name, args...).wait()
 }
 
-// ended wants an exit status: 0, or 2 if a node failed.
-func (r run) ended(code int) run {
+// exits requires an exit status: 0, or 2 if a node failed.
+func (r run) exits(code int) run {
 	r.c.t.Helper()
 	if r.code != code {
 		r.c.t.Fatalf("%s: exit status %d, want %d\n%s", r.what, r.code, code, r.out)
@@ -123,8 +124,8 @@ func (r run) ended(code int) run {
 	return r
 }
 
-// says wants each of the texts in what was printed, white space aside.
-func (r run) says(texts ...string) run {
+// prints requires each of the texts in the output, ignoring white space.
+func (r run) prints(texts ...string) run {
 	r.c.t.Helper()
 	flat := strings.Join(strings.Fields(r.out), " ")
 	for _, text := range texts {
@@ -135,8 +136,8 @@ func (r run) says(texts ...string) run {
 	return r
 }
 
-// saysNot wants none of the texts.
-func (r run) saysNot(texts ...string) run {
+// omits requires that none of the texts is in the output.
+func (r run) omits(texts ...string) run {
 	r.c.t.Helper()
 	for _, text := range texts {
 		if strings.Contains(r.out, text) {
@@ -146,7 +147,7 @@ func (r run) saysNot(texts ...string) run {
 	return r
 }
 
-// unchanged wants no task to have changed anything on any node, as the recap says.
+// unchanged requires that, according to the recap, no task changed any node.
 func (r run) unchanged() run {
 	r.c.t.Helper()
 	for _, n := range r.c.nodes {
@@ -161,7 +162,7 @@ func (r run) unchanged() run {
 	return r
 }
 
-// pidOf is the process that a path below /proc is about.
+// pidOf returns the process ID in a path below /proc.
 func pidOf(path string) int {
 	pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 	return pid

@@ -1,4 +1,4 @@
-// Package fleet drives kollet on several nodes with Ansible, as operators do:
-// the collection of playbooks, OpenSSH, and nodes that each have an engine, a
-// disk, an address and processes of their own. It holds nothing but tests.
+// Package fleet contains the tests of fleets: Ansible upgrades several nodes over SSH
+// with the collection of playbooks, as operators do. Each node has its own engine,
+// disk, address and processes.
 package fleet

@@ -14,8 +14,8 @@ import (
 	"github.com/kollet/kollet/test/tiny/image"
 )
 
-// TestFleet takes five nodes through the life of a fleet. Each part goes on where
-// the one before ended.
+// TestFleet operates a fleet of five nodes. Each part starts from the state that the
+// part before it left.
 func TestFleet(t *testing.T) {
 	s := newSite(t)
 	for number := 1; number <= 5; number++ {
@@ -33,17 +33,17 @@ func TestFleet(t *testing.T) {
 		name string
 		test func(*testing.T, *control)
 	}{
-		{"new nodes are bootstrapped, once", bootstrapped},
-		{"a check shows what would change and changes nothing", checked},
-		{"images are pulled ahead of the window", pulledAhead},
-		{"a node that fails rolls itself back and stops the waves", stopped},
-		{"mended, the same command finishes the rest", finished},
-		{"the window is rolled back, once", rolledBack},
-		{"a node that disappears stops the waves", disappeared},
-		{"what it left is seen, and recovered", recovered},
-		{"a control machine dies, and another goes on", orphaned},
-		{"what somebody changed by hand is found", drifted},
-		{"a node without a control machine pulls its playbook", pulledAlone},
+		{"new nodes are bootstrapped once", bootstrapped},
+		{"check mode shows what would change and changes nothing", checked},
+		{"images are pulled before the window", prefetched},
+		{"a failing node is rolled back and stops the waves", stopped},
+		{"after a fix the same command upgrades the other nodes", finished},
+		{"the window is rolled back once", rolledBack},
+		{"an unreachable node stops the waves", disappeared},
+		{"its interrupted upgrade is reported and recovered", recovered},
+		{"another control machine continues after the first one fails", orphaned},
+		{"manual changes are reported", drifted},
+		{"a node without a control machine pulls its playbook", pulled},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { s.t = t; part.test(t, c) }) {
 			return
@@ -51,10 +51,10 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// waves has a canary first, then two nodes at a time.
+// waves is one node first, then two nodes at a time.
 var waves = []string{"-e", `{"kollet_waves": [1, 2]}`}
 
-// all wants every node on one version.
+// all requires that every node is on a version.
 func (c *control) all(version string) {
 	c.t.Helper()
 	for _, n := range c.nodes {
@@ -62,7 +62,7 @@ func (c *control) all(version string) {
 	}
 }
 
-// generations of all nodes.
+// generations returns the generation of each node.
 func (c *control) generations() []int {
 	c.t.Helper()
 	var all []int
@@ -74,43 +74,43 @@ func (c *control) generations() []int {
 
 func bootstrapped(t *testing.T, c *control) {
 	c.version("v1")
-	c.play("bootstrap").ended(0).says("node1 committed 0 1", "node5 committed 0 1", "5 committed")
+	c.play("bootstrap").exits(0).prints("node1 committed 0 1", "node5 committed 0 1", "5 committed")
 	c.all("v1")
-	c.play("bootstrap").ended(0).says("5 nothing to do").unchanged()
-	c.play("status").ended(0).says("node3 healthy 1", "2 of 2", "docker 20", "5 healthy").unchanged()
+	c.play("bootstrap").exits(0).prints("5 nothing to do").unchanged()
+	c.play("status").exits(0).prints("node3 healthy 1", "2 of 2", "docker 20", "5 healthy").unchanged()
 }
 
 func checked(t *testing.T, c *control) {
 	c.version("v2")
 	before := c.nodes[1].run("cat /etc/kollet/node.yaml")
-	r := c.play("upgrade", append(waves, "--check", "--diff", "--limit", "node2")...).ended(0)
-	r.says("alpha: replace", "- image "+registryAddr+"/test/tiny:v1", "+ image "+registryAddr+"/test/tiny:v2 (to be pulled)", "-v1 +v2", "node2 would change 1").saysNot("node1")
+	r := c.play("upgrade", append(waves, "--check", "--diff", "--limit", "node2")...).exits(0)
+	r.prints("alpha: replace", "- image "+registryAddr+"/test/tiny:v1", "+ image "+registryAddr+"/test/tiny:v2 (to be pulled)", "-v1 +v2", "node2 would change 1").omits("node1")
 	if after := c.nodes[1].run("cat /etc/kollet/node.yaml"); after != before {
 		t.Fatalf("the node file changed:\n%s", after)
 	}
 	c.nodes[1].wants("v1")
 	if _, err := os.Stat(c.path("kollet-windows")); err == nil {
-		t.Fatal("a check began a window")
+		t.Fatal("check mode began a window")
 	}
 }
 
-func pulledAhead(t *testing.T, c *control) {
+func prefetched(t *testing.T, c *control) {
 	args := []string{"-e", "kollet_tag=v2", "-e", "kollet_pull_jitter=1", "-e", "kollet_pull_throttle=2"}
-	c.play("pull", args...).ended(0).says("5 pulled")
-	c.play("pull", args...).ended(0).says("5 nothing to pull").unchanged()
+	c.play("pull", args...).exits(0).prints("5 pulled")
+	c.play("pull", args...).exits(0).prints("5 nothing to pull").unchanged()
 	c.all("v1")
 	for _, n := range c.nodes {
 		n.run("docker image inspect " + registryAddr + "/test/tiny:v2")
 	}
-	c.registry.Stop() // the window needs it no more
+	c.registry.Stop() // the window does not need it any more
 }
 
 func stopped(t *testing.T, c *control) {
 	c.probe(c.nodes[2], 7999)
 	args := append(waves, append(c.hooks(), "-e", "kollet_window=first")...)
 	nodeFile := c.nodes[3].run("cat /etc/kollet/node.yaml")
-	r := c.play("upgrade", args...).ended(2)
-	r.says("node1 committed 1 2", "node2 committed 1 2", "node3 rolled back 1 1", "node4 untouched", "node5 untouched",
+	r := c.play("upgrade", args...).exits(2)
+	r.prints("node1 committed 1 2", "node2 committed 1 2", "node3 rolled back 1 1", "node4 untouched", "node5 untouched",
 		"2 committed, 1 rolled back, 2 untouched; a node failed, so later waves were not started",
 		"node3: rolled back: the node is back on generation 1: alpha: ")
 	for i, version := range []string{"v2", "v2", "v1", "v1", "v1"} {
@@ -121,17 +121,17 @@ func stopped(t *testing.T, c *control) {
 	}
 	for _, n := range c.nodes[3:] {
 		if len(n.history()) != 1 || n.run("cat /etc/kollet/node.yaml") != nodeFile {
-			t.Fatalf("%s was touched", n.name)
+			t.Fatalf("%s was changed", n.name)
 		}
 	}
 	log := c.hooked()
-	for _, n := range c.nodes[:3] { // node3 too: it runs what it ran
+	for _, n := range c.nodes[:3] { // also node3, which runs its old version
 		if strings.Count(log, "drain "+n.name) != 2 || !strings.Contains(log, "undrain "+n.name) {
 			t.Fatalf("%s was not drained and undrained:\n%s", n.name, log)
 		}
 	}
 	if strings.Count(log, "gate ") != 2 || strings.Contains(log, "gate node3") || strings.Contains(log, "node4") {
-		t.Fatalf("others than node1 and node2 passed the gate, or node4 was drained:\n%s", log)
+		t.Fatalf("a node other than node1 and node2 passed the gate, or node4 was drained:\n%s", log)
 	}
 }
 
@@ -139,8 +139,8 @@ func finished(t *testing.T, c *control) {
 	c.probe(c.nodes[2], 7001)
 	before := c.nodes[0].status()
 	args := append(waves, append(c.hooks(), "-e", "kollet_window=first", "-e", "kollet_soak=1")...)
-	r := c.play("upgrade", args...).ended(0).says("node1 nothing to do 2 2", "node2 nothing to do 2 2", "node3 committed 1 3", "node5 committed 1 2", "2 nothing to do, 3 committed")
-	if n := strings.Count(r.out, "Pausing for 1 seconds"); n != 1 { // after node3's wave: the canary's changed nothing, the last one needs none
+	r := c.play("upgrade", args...).exits(0).prints("node1 nothing to do 2 2", "node2 nothing to do 2 2", "node3 committed 1 3", "node5 committed 1 2", "2 nothing to do, 3 committed")
+	if n := strings.Count(r.out, "Pausing for 1 seconds"); n != 1 { // after node3's wave: the first wave changed nothing, and there is no soak after the last one
 		t.Fatalf("soaked %d times\n%s", n, r.out)
 	}
 	c.all("v2")
@@ -151,20 +151,20 @@ func finished(t *testing.T, c *control) {
 	}
 	log := c.hooked()
 	if strings.Contains(log, "drain node1") || strings.Count(log, "undrain ") != 3 {
-		t.Fatalf("others than the three that changed were drained:\n%s", log)
+		t.Fatalf("nodes other than the three that changed were drained:\n%s", log)
 	}
-	if !strings.Contains(log, "gate node1") { // it may be the gate that failed the last time
+	if !strings.Contains(log, "gate node1") { // the gate may have been what failed before
 		t.Fatalf("node1 did not pass its gate again:\n%s", log)
 	}
 }
 
 func rolledBack(t *testing.T, c *control) {
-	c.play("rollback", "-e", "kollet_window=none").ended(2).says("there is no record")
-	// The last wave had the two nodes that were upgraded last.
-	c.play("rollback", "-e", "kollet_window=first", "--check").ended(0).says("node4 would change", "node5 would change", "node1 untouched")
-	c.play("rollback", "-e", "kollet_window=first", "-e", "kollet_rollback=all").ended(0).says("5 committed")
+	c.play("rollback", "-e", "kollet_window=none").exits(2).prints("there is no record")
+	// By default, only the last wave is rolled back.
+	c.play("rollback", "-e", "kollet_window=first", "--check").exits(0).prints("node4 would change", "node5 would change", "node1 untouched")
+	c.play("rollback", "-e", "kollet_window=first", "-e", "kollet_rollback=all").exits(0).prints("5 committed")
 	c.all("v1")
-	c.play("rollback", "-e", "kollet_window=first", "-e", "kollet_rollback=all").ended(0).says("5 nothing to do").unchanged()
+	c.play("rollback", "-e", "kollet_window=first", "-e", "kollet_rollback=all").exits(0).prints("5 nothing to do").unchanged()
 	c.registry.Start()
 }
 
@@ -172,17 +172,17 @@ func disappeared(t *testing.T, c *control) {
 	c.version("v3")
 	lost := c.nodes[3]
 	p := c.begin("upgrade", append(waves, "-e", "kollet_window=second")...)
-	lost.awaitRecord("cut over alpha") // alpha of the new generation may run, beta is still the old one
+	lost.awaitRecord("cut over alpha") // alpha may be on the new generation, beta is still on the old one
 	lost.off()
-	p.wait().ended(2).says("node3 committed", "node4 unreachable", "it became unreachable", "node5 committed", "4 committed, 1 unreachable")
+	p.wait().exits(2).prints("node3 committed", "node4 unreachable", "it became unreachable", "node5 committed", "4 committed, 1 unreachable")
 	for _, n := range c.nodes {
 		if n != lost {
 			n.wants("v3")
 		}
 	}
-	// It is still unreachable: the upgrade does not start.
+	// The node is still unreachable, so the upgrade does not start.
 	c.version("v4")
-	c.play("upgrade", append(waves, "-e", "kollet_window=third")...).ended(2).says("node4 cannot be reached; no node was changed")
+	c.play("upgrade", append(waves, "-e", "kollet_window=third")...).exits(2).prints("node4 cannot be reached; no node was changed")
 	for _, n := range c.nodes {
 		if n != lost {
 			n.wants("v3")
@@ -195,10 +195,10 @@ func recovered(t *testing.T, c *control) {
 	lost := c.nodes[3]
 	lost.on()
 	lost.await()
-	c.play("status", "-e", "kollet_require_healthy=true").ended(2).says("4 healthy, 1 failed", "node4 failed", "an upgrade was interrupted")
-	c.play("recover").ended(0).says("node4 recovered, rolled back", "4 nothing to recover")
+	c.play("status", "-e", "kollet_require_healthy=true").exits(2).prints("4 healthy, 1 failed", "node4 failed", "an upgrade was interrupted")
+	c.play("recover").exits(0).prints("node4 recovered, rolled back", "4 nothing to recover")
 	lost.wants("v1")
-	c.play("upgrade", append(waves, "-e", "kollet_window=second")...).ended(0).says("4 nothing to do, 1 committed")
+	c.play("upgrade", append(waves, "-e", "kollet_window=second")...).exits(0).prints("4 nothing to do, 1 committed")
 	c.all("v3")
 }
 
@@ -207,26 +207,26 @@ func orphaned(t *testing.T, c *control) {
 	p := c.begin("upgrade", append(waves, "-e", "kollet_window=third")...)
 	c.nodes[1].awaitRecord("cut over alpha")
 	p.kill()
-	// Another control machine begins at once: it waits for the kollets that work.
-	c.play("upgrade", append(waves, "-e", "kollet_window=third")...).ended(0)
+	// Another control machine begins at once, and waits for the running kollet processes.
+	c.play("upgrade", append(waves, "-e", "kollet_window=third")...).exits(0)
 	c.all("v4")
 	record, err := os.ReadFile(c.path("kollet-windows/third.json"))
 	check(t, err)
 	for _, n := range c.nodes {
 		if !bytes.Contains(record, []byte(n.name)) {
-			t.Fatalf("the record forgot that the window changed %s:\n%s", n.name, record)
+			t.Fatalf("the window's record lacks %s, which it changed:\n%s", n.name, record)
 		}
 	}
 }
 
 func drifted(t *testing.T, c *control) {
-	c.play("verify").ended(0).says("5 no drift").unchanged()
+	c.play("verify").exits(0).prints("5 no drift").unchanged()
 	c.nodes[4].run("docker stop beta")
-	c.play("verify").ended(2).says("node5 differs", "container beta does not run", "4 no drift, 1 differs")
+	c.play("verify").exits(2).prints("node5 differs", "container beta does not run", "4 no drift, 1 differs")
 }
 
-// pulledAlone has node5, which drifted, upgrade itself from a repository.
-func pulledAlone(t *testing.T, c *control) {
+// pulled upgrades node5, which drifted, with ansible-pull from a Git repository.
+func pulled(t *testing.T, c *control) {
 	c.write("inventory/upgrade.yml", "- import_playbook: kollet.kollet.upgrade\n")
 	repository := c.path("inventory")
 	c.must("git", "init", "-q", "-b", "wave-2", repository)
@@ -234,11 +234,11 @@ func pulledAlone(t *testing.T, c *control) {
 	c.must("git", "-C", repository, "-c", "user.name=operator", "-c", "user.email=operator@localhost", "commit", "-q", "-m", "Upgrade")
 	out := c.nodes[4].run("cd /run && HOME=/run ANSIBLE_COLLECTIONS_PATH=" + c.collections + " /usr/bin/python3 /usr/bin/ansible-pull -U file://" + repository +
 		" -C wave-2 -d /run/checkout -i hosts.yml --limit node5 --connection local -e kollet_window_dir=/run upgrade.yml 2>&1")
-	run{c, "ansible-pull", 0, out}.says("node5 committed", "1 committed")
+	run{c, "ansible-pull", 0, out}.prints("node5 committed", "1 committed")
 	c.all("v4")
 }
 
-// history is that of a node, its latest upgrade first.
+// history returns the node's history, latest upgrade first.
 func (n *testNode) history() []agent.Entry {
 	n.site.t.Helper()
 	var h []agent.Entry
@@ -246,7 +246,7 @@ func (n *testNode) history() []agent.Entry {
 	return h
 }
 
-// awaitRecord waits until the journal of an upgrade that goes on holds a text.
+// awaitRecord waits until the journal of an upgrade that begins now holds a text.
 func (n *testNode) awaitRecord(text string) {
 	n.site.t.Helper()
 	seen, _ := filepath.Glob(n.path("disk/var/lib/kollet/journal/*"))
@@ -259,11 +259,11 @@ func (n *testNode) awaitRecord(text string) {
 			}
 		}
 	}
-	n.site.t.Fatalf("%s: no upgrade came to %q", n.name, text)
+	n.site.t.Fatalf("%s: no upgrade recorded %q", n.name, text)
 }
 
-// kill ends a control machine as a power loss does: the playbook, its workers
-// and all of its connections.
+// kill kills the playbook, its workers and all of their connections, as a power loss of
+// the control machine does.
 func (p *playing) kill() {
 	p.c.t.Helper()
 	check(p.c.t, syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL))
@@ -272,7 +272,7 @@ func (p *playing) kill() {
 	check(p.c.t, err)
 	for _, path := range all {
 		line, _ := os.ReadFile(path)
-		if bytes.Contains(line, []byte(controlPaths)) { // masters of connections leave the group
+		if bytes.Contains(line, []byte(controlPaths)) { // processes of shared SSH connections are not in the process group
 			_ = syscall.Kill(pidOf(path), syscall.SIGKILL)
 		}
 	}

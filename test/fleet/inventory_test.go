@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 )
 
-// secret is a value that may be seen in one file of each node alone.
+// secret is a value that may only be in one file of each node.
 const secret = "s3cr3t-t0ken"
 
-// inventory names the nodes and says what they run: two services that print the
-// version they were configured for. The files' braces are kollet's templates.
+// inventory writes the inventory: the nodes run two services that answer the version
+// they were configured for. Braces in the files are kollet's templates, not Ansible's.
 func (c *control) inventory() {
 	c.t.Helper()
 	hosts := ""
@@ -56,25 +56,25 @@ kollet_node:
 `, binary, secret, registryAddr))
 }
 
-// version sets what all nodes are to run.
+// version sets the version that all nodes must run.
 func (c *control) version(tag string) {
 	c.t.Helper()
 	c.write("inventory/group_vars/kollet/version.yml", "version: "+tag+"\n")
 }
 
-// probe sets at which port a node looks whether alpha is well.
+// probe sets the port that a node's probe of alpha connects to.
 func (c *control) probe(n *testNode, port int) {
 	c.t.Helper()
 	c.write("inventory/host_vars/"+n.name+".yml", fmt.Sprintf("kollet_node_extra: {vars: {probe: \"%d\"}}\n", port))
 }
 
-// hooks has the control machine note when a node is drained, passes its gate and
-// is undrained.
+// hooks writes hooks that log when a node is drained, passes its gate and is undrained,
+// and returns the arguments that enable them.
 func (c *control) hooks() []string {
 	c.t.Helper()
 	for _, what := range []string{"drain", "gate", "undrain"} {
 		c.write(what+".yml", fmt.Sprintf(`
-- name: Note it
+- name: Log the hook
   ansible.builtin.shell: echo "%s {{ inventory_hostname }}" >>%s
   delegate_to: localhost
 `, what, c.path("hooks.log")))
@@ -82,7 +82,7 @@ func (c *control) hooks() []string {
 	return []string{"-e", "kollet_drain=" + c.path("drain.yml"), "-e", "kollet_gate=" + c.path("gate.yml"), "-e", "kollet_undrain=" + c.path("undrain.yml")}
 }
 
-// hooked returns what the hooks noted, and forgets it.
+// hooked returns the log of the hooks and removes it.
 func (c *control) hooked() string {
 	c.t.Helper()
 	data, err := os.ReadFile(c.path("hooks.log"))

@@ -23,8 +23,8 @@ const (
 	bridge       = "fleet"
 )
 
-// site is a network with an image registry, a control machine, which is the
-// test's own, and nodes.
+// site is a network with an image registry, a control machine and nodes. The control
+// machine is the test's own machine.
 type site struct {
 	t        testing.TB
 	dir      string
@@ -32,7 +32,7 @@ type site struct {
 	nodes    []*testNode
 }
 
-// newSite makes a site without nodes. Its network is a bridge.
+// newSite returns a site without nodes. Its network is a bridge.
 func newSite(t testing.TB) *site {
 	t.Helper()
 	s := &site{t: t, dir: machine.Dir(t, "fleet")}
@@ -44,8 +44,8 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// keys makes the keys of the nodes' SSH servers, which all share one, and of the
-// control machine, which knows the nodes by their addresses.
+// keys creates an SSH host key that all nodes share, and the control machine's key.
+// addresses is the pattern of the nodes' addresses in known_hosts.
 func (s *site) keys(addresses string) {
 	s.t.Helper()
 	for _, name := range []string{"host_key", "control_key"} {
@@ -76,7 +76,7 @@ func (s *site) write(name, content string) {
 	check(s.t, os.WriteFile(path, []byte(content), 0o644))
 }
 
-// must runs a program of the control machine.
+// must runs a program on the control machine and requires that it succeeds.
 func (s *site) must(argv ...string) string {
 	s.t.Helper()
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
@@ -95,7 +95,7 @@ type testNode struct {
 	boot    *exec.Cmd
 }
 
-// newNode makes a node and switches it on.
+// newNode creates a node and boots it.
 func (s *site) newNode(number int) *testNode {
 	s.t.Helper()
 	n := &testNode{site: s, number: number, name: fmt.Sprintf("node%d", number), address: fmt.Sprintf("10.88.0.%d", number)}
@@ -103,7 +103,7 @@ func (s *site) newNode(number int) *testNode {
 	s.nodes = append(s.nodes, n)
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
-			n.tell()
+			n.printState()
 		}
 		n.off()
 	})
@@ -113,7 +113,7 @@ func (s *site) newNode(number int) *testNode {
 
 func (n *testNode) path(name string) string { return n.site.path(n.name + "/" + name) }
 
-// on boots the node. It does not wait: see await.
+// on boots the node and does not wait for it; await does.
 func (n *testNode) on() {
 	t := n.site.t
 	t.Helper()
@@ -135,12 +135,12 @@ func (n *testNode) on() {
 	n.site.must("ip", "link", "set", port, "master", bridge, "up")
 }
 
-// off takes the node's power: all of its processes end at once.
+// off kills all of the node's processes at once, as a power loss does.
 func (n *testNode) off() {
 	if n.boot == nil {
 		return
 	}
-	_ = n.boot.Process.Kill() // pid 1: the kernel kills the rest
+	_ = n.boot.Process.Kill() // this is pid 1, so the kernel kills the others
 	_ = n.boot.Wait()
 	n.boot = nil
 	// The kernel removes the link some time after the last process.
@@ -148,7 +148,7 @@ func (n *testNode) off() {
 	_ = exec.Command("ip", "link", "delete", port).Run()
 }
 
-// await waits until the node lets operators in, which it does once it has booted.
+// await waits until the node has booted and accepts SSH connections.
 func (n *testNode) await() {
 	n.site.t.Helper()
 	for until := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
@@ -162,7 +162,7 @@ func (n *testNode) await() {
 	}
 }
 
-// sshArgs are how the control machine reaches nodes.
+// sshArgs returns the control machine's options of ssh.
 func (s *site) sshArgs() []string {
 	return []string{"-i", s.path("control_key"), "-o", "UserKnownHostsFile=" + s.path("known_hosts"), "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=5", "-o", "BatchMode=yes"}
 }
@@ -171,7 +171,7 @@ func (n *testNode) ssh(command string) *exec.Cmd {
 	return exec.Command("ssh", append(n.site.sshArgs(), "root@"+n.address, command)...)
 }
 
-// run runs a command on the node and wants it to succeed.
+// run runs a command on the node and requires that it succeeds.
 func (n *testNode) run(command string) string {
 	n.site.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -183,7 +183,7 @@ func (n *testNode) run(command string) string {
 	return stdout.String()
 }
 
-// ask runs kollet with JSON output into a value.
+// ask runs kollet with JSON output and decodes it.
 func (n *testNode) ask(into any, command string) {
 	n.site.t.Helper()
 	out := n.run("kollet -o json " + command)
@@ -199,13 +199,13 @@ func (n *testNode) status() agent.Status {
 	return s
 }
 
-// wants checks that the node is healthy and whole on a version: image, file and
-// answer of every service are of it, and nothing differs from the generation.
+// wants requires that the node is healthy, that image, config file and answer of each
+// service are of a version, and that there is no drift.
 func (n *testNode) wants(version string) {
 	n.site.t.Helper()
 	s := n.status()
 	if !s.Healthy || s.Interrupted || len(s.Services) != 2 {
-		n.site.t.Fatalf("%s: %+v; want it healthy on %s", n.name, s, version)
+		n.site.t.Fatalf("%s: %+v; want all services healthy on %s", n.name, s, version)
 	}
 	for i, service := range s.Services {
 		if !strings.HasSuffix(service.Image, ":"+version) {
@@ -219,8 +219,8 @@ func (n *testNode) wants(version string) {
 	n.run("kollet verify")
 }
 
-// tell prints what helps to understand a failure.
-func (n *testNode) tell() {
+// printState prints the end of the node's logs, and its journals.
+func (n *testNode) printState() {
 	t := n.site.t
 	for _, name := range []string{"boot.log", "sshd.log", "dockerd.log"} {
 		data, _ := os.ReadFile(n.path(name))

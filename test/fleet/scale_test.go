@@ -19,13 +19,13 @@ import (
 	"github.com/kollet/kollet/test/tiny/image"
 )
 
-// forks is how many nodes are worked on at once, by Ansible and without it.
+// forks is how many nodes are upgraded at once, with and without Ansible.
 const forks = 10
 
-// TestScale measures what a fleet costs: `make bench-fleet` runs it. All nodes
-// are on this machine, each a directory, a namespace of one containerd, and an
-// address at which one SSH server answers. So machines that would work side by
-// side share this one's processors, and the network is a loopback device.
+// TestScale measures how much processor time a fleet takes; `make bench-fleet` runs it.
+// All nodes are on this machine: each is a directory, a namespace of one containerd,
+// and an address of one SSH server. The nodes therefore share this machine's
+// processors, and the network is a loopback device.
 func TestScale(t *testing.T) {
 	var lines []string
 	for _, count := range []int{10, 50, 100} {
@@ -41,12 +41,12 @@ func TestScale(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(dir, "bench", "fleet.txt"), []byte(report), 0o644))
 }
 
-// cost is what a run took: by the clock, of the processors in all, and of them
-// the part of the program's first process, which does one thing at a time. What
-// containerd and SSH's daemon start, which nodes would do, is in neither.
+// cost is the time that a run took: elapsed time, processor time of all processes, and
+// processor time of the first process, which has one thread. Processes that containerd
+// and the SSH server start are not included; on real nodes they run on the nodes.
 type cost struct{ wall, all, first time.Duration }
 
-// watch follows a command that was started and waits for it.
+// watch measures a started command until wait returns.
 func watch(cmd *exec.Cmd, begun time.Time, wait func()) cost {
 	var c cost
 	ended := make(chan struct{})
@@ -70,8 +70,8 @@ func watch(cmd *exec.Cmd, begun time.Time, wait func()) cost {
 	return c
 }
 
-// ownTime is what a process used of the processors, its children aside: proc(5),
-// /proc/pid/stat, utime and stime, in hundredths of a second.
+// ownTime returns the processor time of a process without its children: utime and stime
+// of /proc/PID/stat, in hundredths of a second (proc(5)).
 func ownTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -80,7 +80,7 @@ func ownTime(pid int) (time.Duration, error) {
 	_, after, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(after)
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("strange: %q", text)
+		return 0, fmt.Errorf("/proc/%d/stat has fewer fields than expected: %q", pid, text)
 	}
 	user, err := strconv.Atoi(fields[11])
 	if err != nil {
@@ -92,7 +92,7 @@ func ownTime(pid int) (time.Duration, error) {
 
 func (c cost) line(count int, what string) string {
 	n := float64(count)
-	return fmt.Sprintf("%4d nodes  %-34s %7.1f s  processors %6.1f s (%.2f a node), first process %5.1f s (%.3f a node)",
+	return fmt.Sprintf("%4d nodes  %-34s %7.1f s  processors %6.1f s (%.2f per node), first process %5.1f s (%.3f per node)",
 		count, what, c.wall.Seconds(), c.all.Seconds(), c.all.Seconds()/n, c.first.Seconds(), c.first.Seconds()/n)
 }
 
@@ -110,9 +110,9 @@ func measure(t *testing.T, count int) (lines []string) {
 		lines = append(lines, c.line(count, what))
 		t.Log(lines[len(lines)-1])
 	}
-	play := func(what, name string, says ...string) {
+	play := func(what, name string, texts ...string) {
 		p := m.begin(name)
-		note(watch(p.cmd, p.begun, func() { p.wait().ended(0).says(says...) }), what)
+		note(watch(p.cmd, p.begun, func() { p.wait().exits(0).prints(texts...) }), what)
 	}
 	m.version("v1")
 	play("Ansible: one task", "configure")
@@ -127,7 +127,7 @@ func measure(t *testing.T, count int) (lines []string) {
 	return lines
 }
 
-// many is a fleet on one machine.
+// many is a fleet whose nodes share one machine.
 type many struct {
 	*control
 	engine *machine.Containerd
@@ -135,7 +135,7 @@ type many struct {
 	binary string
 }
 
-// daemon starts an SSH server at every address of the loopback device.
+// daemon starts an SSH server that listens on all addresses of the loopback device.
 func (s *site) daemon() {
 	s.t.Helper()
 	check(s.t, os.MkdirAll("/run/sshd", 0o755))
@@ -147,7 +147,7 @@ func (s *site) daemon() {
 	})
 }
 
-// inventory makes nodes with one service each.
+// inventory writes an inventory of nodes with one service each.
 func (m *many) inventory(count int) {
 	m.t.Helper()
 	var err error
@@ -181,12 +181,13 @@ kollet_node:
 	m.t.Cleanup(m.clear)
 }
 
-// address is that of a node's engine: a namespace, which also names the cgroups.
+// address returns the address of a node's engine: a namespace, whose name is also that
+// of its cgroups.
 func (m *many) address(name string) string {
 	return m.engine.Address + "?namespace=" + filepath.Base(machine.CgroupParent()) + "-" + name
 }
 
-// edit changes the tag in all node files, as the next run of Ansible would.
+// edit changes the tag in all node files, as Ansible does.
 func (m *many) edit(from, to string) {
 	m.t.Helper()
 	for _, name := range m.names {
@@ -197,7 +198,7 @@ func (m *many) edit(from, to string) {
 	}
 }
 
-// alone runs kollet on all nodes, as many at once as Ansible has forks.
+// alone runs kollet on all nodes without Ansible, on as many at once as Ansible does.
 func (m *many) alone(command, outcome string) cost {
 	m.t.Helper()
 	var commands strings.Builder
@@ -224,8 +225,8 @@ func (m *many) alone(command, outcome string) cost {
 	return c
 }
 
-// clear ends the containers: their cgroups are not below the machine's own, which
-// is removed with all that runs in it.
+// clear kills the containers. Their cgroups are not below the test machine's, so they
+// are not removed with it.
 func (m *many) clear() {
 	m.engine.Stop()
 	var groups []string

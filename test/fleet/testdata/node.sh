@@ -1,6 +1,6 @@
 #!/bin/sh
-# Pid 1 of a node, in mount, pid, network and UTS namespaces of its own. What it
-# keeps lies below DIR and outlives it, as a disk does; /run does not.
+# Pid 1 of a node, in its own mount, pid, network and UTS namespaces. Files below DIR
+# survive a reboot, as on a disk; /run does not.
 #
 #	node.sh NAME DIR ADDRESS/BITS REGISTRY CGROUP
 set -eu
@@ -30,4 +30,4 @@ dockerd --data-root="$dir/docker" --bridge=none --iptables=false --ip6tables=fal
 	until docker version >/dev/null 2>&1; do sleep 0.1; done
 	exec /usr/sbin/sshd -D -e -f "$dir/../sshd_config" >>"$dir/sshd.log" 2>&1
 ) &
-while :; do wait; sleep 1; done # reaps what loses its parent
+while :; do wait; sleep 1; done # reaps orphans
