@@ -14,7 +14,7 @@ import (
 	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/containers"
-	failures "github.com/kollet/kollet/containers/failure"
+	"github.com/kollet/kollet/containers/failure"
 )
 
 // This file is a node's first boot: bootstrap, and its continuation after a reboot.
@@ -120,7 +120,7 @@ func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.B
 }
 
 func remedied(err error) error {
-	if remedy := failures.Remedy(err); remedy != "" {
+	if remedy := failure.Remedy(err); remedy != "" {
 		return fmt.Errorf("%w; %s, and run `kollet bootstrap`", err, remedy)
 	}
 	return err

@@ -13,10 +13,10 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// undoTime bounds the removal of what a cancelled Create made.
+// undoTime bounds the removal of what a cancelled Create created.
 const undoTime = 30 * time.Second
 
-// Create makes a container from spec.
+// Create creates a container from spec.
 func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, error) {
 	doing := "creating container " + spec.Name
 	if err := spec.Check(); err != nil {
@@ -36,11 +36,11 @@ func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, erro
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
 		if isUnreachable(err) {
-			volumes = nil // nobody there to remove them
+			volumes = nil // they cannot be removed
 		}
-		for _, v := range volumes { // unforced: one that another container took meanwhile stays
+		for _, v := range volumes { // without force: one that another container uses by now stays
 			if undone := e.client.VolumeRemove(undo, v, false); undone != nil && !errdefs.IsNotFound(undone) && !errdefs.IsConflict(undone) {
-				err = errors.Join(err, fmt.Errorf("removing volume %s again: %w", v, undone))
+				err = errors.Join(err, fmt.Errorf("removing the new volume %s: %w", v, undone))
 			}
 		}
 		return "", e.fail(doing, err)
@@ -48,9 +48,9 @@ func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, erro
 	return id, nil
 }
 
-// create sends the request and sees its answer even if ctx ends meanwhile: the
-// engine goes on with a request whose client has left, and nobody would know of
-// the container.
+// create sends the request and waits for the response even if ctx ends: the engine
+// continues with a request whose client has disconnected, which would leave an
+// unknown container.
 func (e *Engine) create(ctx context.Context, spec containers.Spec, cgroupV2 bool) (string, error) {
 	detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -82,11 +82,11 @@ func (e *Engine) create(ctx context.Context, spec containers.Spec, cgroupV2 bool
 		err := e.client.ContainerRemove(undo, a.id, container.RemoveOptions{RemoveVolumes: true, Force: true})
 		return "", errors.Join(ctx.Err(), err)
 	case <-time.After(undoTime):
-		return "", fmt.Errorf("%w, and docker has not answered for %v: a container may be left", ctx.Err(), undoTime)
+		return "", fmt.Errorf("%w, and docker has not answered for %v; it may have created the container", ctx.Err(), undoTime)
 	}
 }
 
-// absentVolumes lists the spec's named volumes that do not exist yet.
+// absentVolumes returns the spec's named volumes that do not exist yet.
 func (e *Engine) absentVolumes(ctx context.Context, spec containers.Spec) ([]string, error) {
 	absent := map[string]bool{}
 	for _, m := range spec.Mounts {

@@ -1,5 +1,5 @@
-// Package docker puts the Docker Engine, 20.10 or newer, behind
-// containers.Engine. It is the only package that imports Docker's client.
+// Package docker implements containers.Engine for Docker 20.10 and newer. It is
+// the only package that imports Docker's client.
 package docker
 
 import (
@@ -18,27 +18,27 @@ import (
 	"github.com/kollet/kollet/containers/failure"
 )
 
-// oldestAPI is that of Docker 20.10, the first with a choice of cgroup namespace.
+// oldestAPI is the API of Docker 20.10, the first with cgroup namespace modes.
 const oldestAPI = "1.41"
 
-// Engine is a Docker engine on this machine.
+// Engine is a Docker engine on this host.
 type Engine struct {
 	client *client.Client
 	errors failure.Engine
 
 	mutex    sync.Mutex
-	cgroupV2 *bool // nil until the engine was asked
+	cgroupV2 *bool // nil until Info has returned
 	images   map[string]*imageConfig
 
-	podmanToo bool // for the suite's run on Podman alone
+	allowPodman bool // only for running the test suite on Podman
 }
 
 var _ containers.Engine = (*Engine)(nil)
 
-// New prepares to talk to the engine at address, a URL such as
-// unix:///run/docker.sock or the path of a socket. If it is empty, the
-// variables of the docker command (DOCKER_HOST and its like) and then Docker's
-// default socket count. New does not contact the engine: Info does.
+// New returns a client of the engine at address, a URL such as
+// unix:///run/docker.sock or the path of a socket. If address is empty, New uses
+// the variables of the docker command (DOCKER_HOST and so on), then Docker's
+// default socket. New does not contact the engine; Info does.
 func New(address string) (*Engine, error) {
 	opts := []client.Opt{client.FromEnv}
 	if path.IsAbs(address) {
@@ -49,7 +49,7 @@ func New(address string) (*Engine, error) {
 	}
 	c, err := client.NewClientWithOpts(append(opts, client.WithAPIVersionNegotiation())...)
 	if err != nil {
-		return nil, fmt.Errorf("docker at %q: %w: expected an address such as %s", address, err, client.DefaultDockerHost)
+		return nil, fmt.Errorf("docker at %q: %w; expected an address such as %s", address, err, client.DefaultDockerHost)
 	}
 	return &Engine{client: c, errors: explainer(c.DaemonHost()), images: map[string]*imageConfig{}}, nil
 }
@@ -57,7 +57,7 @@ func New(address string) (*Engine, error) {
 // Close releases the connection.
 func (e *Engine) Close() error { return e.client.Close() }
 
-// Info asks the engine who it is.
+// Info returns the engine's version and settings.
 func (e *Engine) Info(ctx context.Context) (containers.Info, error) {
 	info, err := e.client.Info(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (e *Engine) Info(ctx context.Context) (containers.Info, error) {
 	}
 	api := e.client.ClientVersion()
 	if versions.LessThan(api, oldestAPI) {
-		return containers.Info{}, fmt.Errorf("docker %s at %s speaks API %s, kollet needs %s: upgrade Docker to 20.10 or newer",
+		return containers.Info{}, fmt.Errorf("docker %s at %s has API version %s, kollet needs %s; upgrade Docker to 20.10 or newer",
 			info.ServerVersion, e.client.DaemonHost(), api, oldestAPI)
 	}
 	e.mutex.Lock()
@@ -86,10 +86,10 @@ func (e *Engine) Info(ctx context.Context) (containers.Info, error) {
 	}, nil
 }
 
-// refusePodman finds out whether Podman answers at Docker's address. It speaks
-// enough of Docker's API to bring a node up, and not enough to upgrade it.
+// refusePodman returns an error if Podman answers at Docker's address. Podman
+// implements enough of Docker's API to bootstrap a node, but not to upgrade it.
 func (e *Engine) refusePodman(ctx context.Context, info system.Info) error {
-	if info.ContainerdCommit.ID != "" || e.podmanToo { // Podman has no containerd
+	if info.ContainerdCommit.ID != "" || e.allowPodman { // Podman has no containerd
 		return nil
 	}
 	version, err := e.client.ServerVersion(ctx)
@@ -98,13 +98,13 @@ func (e *Engine) refusePodman(ctx context.Context, info system.Info) error {
 	}
 	if slices.ContainsFunc(version.Components, func(c types.ComponentVersion) bool { return c.Name == "Podman Engine" }) {
 		return fmt.Errorf("podman %s answers at %s, which kollet does not support: it cannot change a container's restart policy, "+
-			"nor tell all that a container was made from: use Docker or containerd, see docs/engines.md", version.Version, e.client.DaemonHost())
+			"and does not return every setting of a container; use Docker or containerd, see docs/engines.md", version.Version, e.client.DaemonHost())
 	}
 	return nil
 }
 
-// hasCgroupV2 tells whether containers get cgroup v2; the answer holds until
-// the machine boots.
+// hasCgroupV2 reports whether containers get cgroup v2. That cannot change while
+// the host is up.
 func (e *Engine) hasCgroupV2(ctx context.Context) (bool, error) {
 	e.mutex.Lock()
 	known := e.cgroupV2

@@ -53,7 +53,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// wantError checks for an error of one line that says all the words.
+// wantError checks that an error has one line and contains all words.
 func wantError(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -61,12 +61,12 @@ func wantError(t *testing.T, err error, words ...string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("error %q does not say %q in one line", err, w)
+			t.Errorf("error %q does not contain %q, or has several lines", err, w)
 		}
 	}
 }
 
-func TestUnreachableEngineIsNamed(t *testing.T) {
+func TestUnreachable(t *testing.T) {
 	dead := filepath.Join(t.TempDir(), "docker.sock")
 	for _, address := range []string{"unix://" + dead, dead, ""} {
 		t.Setenv("DOCKER_HOST", "unix://"+dead)
@@ -80,7 +80,7 @@ func TestUnreachableEngineIsNamed(t *testing.T) {
 	wantError(t, err, "carrier pigeon", "unix://")
 }
 
-func TestOldEngineIsRefused(t *testing.T) {
+func TestOldEngine(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("API-Version", "1.40")
 		fmt.Fprint(w, `{"ServerVersion":"19.03.15"}`)
@@ -90,7 +90,7 @@ func TestOldEngineIsRefused(t *testing.T) {
 	wantError(t, err, "19.03.15", "1.40", "upgrade Docker")
 }
 
-func TestPodmanIsRefused(t *testing.T) {
+func TestPodmanAnswers(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("API-Version", "1.41")
 		switch {
@@ -106,7 +106,7 @@ func TestPodmanIsRefused(t *testing.T) {
 	wantError(t, err, "podman 4.3.1", server.Listener.Addr().String(), "does not support", "use Docker or containerd")
 }
 
-// TestDocker is about what only Docker has; raw is Docker's own client.
+// TestDocker tests what only Docker has; raw is Docker's own client.
 func TestDocker(t *testing.T) {
 	daemon := machine.Dockerd(t)
 	registry := machine.NewRegistry(t)
@@ -137,10 +137,10 @@ func TestDocker(t *testing.T) {
 		must(t, engine.Start(t.Context(), id))
 		with := volumes(t)
 		if v := with["mine"]; v == nil || v.Labels["org.kollet.volume"] != "true" || len(with) != 2 {
-			t.Errorf("want mine, marked, and the one that the image declares: %v", with)
+			t.Errorf("want mine, with the label, and the volume that the image declares: %v", with)
 		}
-		// Docker makes the volumes before it sees that a target is a file: the
-		// volume that was there stays, the new ones go.
+		// Docker creates the volumes before it finds that a target is a file: the
+		// existing volume stays, the new ones are removed.
 		spec.Name = "second"
 		for name, target := range map[string]string{"new": "/new", "newer": "/etc/passwd"} {
 			spec.Mounts = append(spec.Mounts, containers.Mount{Type: containers.Volume, Source: name, Target: target})
@@ -157,7 +157,7 @@ func TestDocker(t *testing.T) {
 		}
 	})
 
-	t.Run("changed by hand", func(t *testing.T) {
+	t.Run("changed manually", func(t *testing.T) {
 		id, err := engine.Create(t.Context(), spec)
 		must(t, err)
 		defer engine.Remove(t.Context(), id)
@@ -171,8 +171,8 @@ func TestDocker(t *testing.T) {
 		}
 	})
 
-	t.Run("image gone", func(t *testing.T) {
-		other := connect(t, daemon.Socket) // has never seen the image
+	t.Run("image removed", func(t *testing.T) {
+		other := connect(t, daemon.Socket) // without the image in its cache
 		id, err := engine.Create(t.Context(), spec)
 		must(t, err)
 		defer engine.Remove(t.Context(), id)
@@ -189,7 +189,7 @@ func TestDocker(t *testing.T) {
 		must(t, err)
 	})
 
-	t.Run("dead", func(t *testing.T) {
+	t.Run("dead container", func(t *testing.T) {
 		id, err := engine.Create(t.Context(), spec)
 		must(t, err)
 		c, err := raw.ContainerInspect(t.Context(), id)
@@ -213,7 +213,7 @@ func TestDocker(t *testing.T) {
 		}
 	})
 
-	t.Run("dies meanwhile", func(t *testing.T) {
+	t.Run("engine dies during a request", func(t *testing.T) {
 		talker := spec
 		talker.Entrypoint = []string{"/bin/sh", "-c", "trap exit TERM; echo up; sleep 100000 & wait"}
 		id, err := engine.Create(t.Context(), talker)
@@ -243,7 +243,7 @@ func TestDocker(t *testing.T) {
 	})
 }
 
-// signal is a writer that tells of the first thing written.
+// signal is a writer that signals the first write.
 type signal chan struct{}
 
 func (s signal) Write(p []byte) (int, error) {
@@ -289,8 +289,8 @@ func TestLiveRestore(t *testing.T) {
 	must(t, engine.Stop(t.Context(), id, 0))
 }
 
-// A host whose container manager keeps a capability back is the machine of many
-// a test run; here a runtime that drops one stands for it.
+// On many hosts the container manager withholds a capability; here a runtime drops
+// one.
 func TestRestrictedCapabilities(t *testing.T) {
 	runtime := filepath.Join(machine.Dir(t, "runtime"), "restricted")
 	must(t, os.WriteFile(runtime, []byte("#!/bin/sh\nulimit -l 64\nexec setpriv --bounding-set=-sys_resource,-wake_alarm -- runc \"$@\"\n"), 0o755))

@@ -21,7 +21,7 @@ import (
 	"github.com/kollet/kollet/containers/failure"
 )
 
-// answering returns an engine whose daemon gives the same answer to everything.
+// answering returns an engine whose daemon sends the same response to everything.
 func answering(t *testing.T, status int, body string) *Engine {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,20 +52,20 @@ func wantKind(t *testing.T, err error, kind failure.Kind, is error, words ...str
 	t.Helper()
 	var explained *failure.Error
 	if !errors.As(err, &explained) || explained.Kind != kind || is != nil && !errors.Is(err, is) {
-		t.Errorf("%v\nis not %q, or not %v", err, kind, is)
+		t.Errorf("%v\nis not %q, or does not wrap %v", err, kind, is)
 		return
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%v\ndoes not say %q", err, w)
+			t.Errorf("%v\ndoes not contain %q", err, w)
 		}
 	}
 	if strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "Error response") {
-		t.Errorf("%q is not on one line, or has the client's words", err)
+		t.Errorf("%q has several lines, or the client's prefix", err)
 	}
 }
 
-// What the daemon of Docker 20.10 to 28 answers, from its sources and from runs.
+// The responses of Docker 20.10 to 28, from its source code and from test runs.
 func TestEngineErrors(t *testing.T) {
 	for says, c := range map[string]struct {
 		status int
@@ -114,7 +114,7 @@ func TestPullErrors(t *testing.T) {
 		"Get \"https://registry:5000/v2/\": net/http: TLS handshake timeout":                                                   {500, failure.RegistryUnreachable, containers.ErrRegistryUnreachable, "the network"},
 		"failed to register layer: Error processing tar file(exit status 1): write /usr/lib/x.so: no space left on device":     {500, failure.DiskFull, syscall.ENOSPC, "free disk space"},
 	} {
-		// As the answer itself, and in the stream of an answer that had begun.
+		// As the response itself, and in the stream of a response that had begun.
 		for _, engine := range []*Engine{answering(t, c.status, answer(t, "message", says)), answering(t, 200, answer(t, "error", says))} {
 			_, err := engine.Pull(t.Context(), ref, nil)
 			wantKind(t, err, c.kind, c.is, "pulling image "+ref+": ", c.remedy)
@@ -149,7 +149,7 @@ func TestUnreachableErrors(t *testing.T) {
 	_, err = e.Pull(t.Context(), "registry:5000/a:1", nil)
 	wantKind(t, err, failure.Unreachable, containers.ErrUnreachable, "pulling image registry:5000/a:1: docker at ", "systemctl start docker")
 
-	// A daemon that dies while it answers.
+	// A daemon that dies during a request.
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestUnreachableErrors(t *testing.T) {
 	_, err = e.Image(t.Context(), "i")
 	wantKind(t, err, failure.Unreachable, containers.ErrUnreachable, "looking up image i: docker at ")
 
-	// The errors of connecting without permission; root always has it.
+	// A connection without permission, simulated because tests run as root.
 	denied := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
 	connect := func(context.Context, string, string) (net.Conn, error) { return nil, denied }
 	if err := client.WithHTTPClient(&http.Client{Transport: &http.Transport{DialContext: connect}})(e.client); err != nil {

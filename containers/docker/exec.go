@@ -20,7 +20,7 @@ import (
 // Exec runs a command inside a running container.
 func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int, error) {
 	if len(cmd.Argv) == 0 {
-		return 0, fmt.Errorf("running a command in container %s: it is empty", id)
+		return 0, fmt.Errorf("running a command in container %s: the command is empty", id)
 	}
 	doing := func() string { return fmt.Sprintf("running %s in container %s", cmd.Argv[0], e.nameOf(ctx, id)) }
 	options := container.ExecOptions{
@@ -44,9 +44,9 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 	ended, end := context.WithCancel(ctx)
 	defer end()
 	if cmd.Stdin != nil {
-		// A Read that blocks outlives the command; its owner has to end it. A
-		// terminal's input has no end (people type ^D), and where it ends
-		// nonetheless, Docker drops what the command still prints.
+		// A blocked Read outlives the command; the caller has to end it. With a
+		// TTY, the end of input is not passed on (users type ^D): Docker would
+		// discard what the command still prints.
 		go func() {
 			_, _ = io.Copy(attached.Conn, cmd.Stdin)
 			if !cmd.TTY {
@@ -86,7 +86,7 @@ func copyOutput(ctx context.Context, attached types.HijackedResponse, cmd contai
 	case err = <-done:
 	case <-ctx.Done():
 		attached.Close()
-		<-done //nolint:errcheck // it comes too late; nobody writes to the caller's writers once Exec has returned
+		<-done //nolint:errcheck // ctx has ended; wait only so that nothing is written to the caller's writers after Exec returns
 		err = ctx.Err()
 	}
 	return err
@@ -99,19 +99,19 @@ func orDiscard(w io.Writer) io.Writer {
 	return w
 }
 
-// refused begins what the engine writes to a command's standard output when it
-// could not start it.
+// refused is the beginning of the message that the engine writes to a command's
+// standard output if it could not start the command.
 const refused = "OCI runtime exec failed"
 
-// heldWriter holds back what looks like such a message, until it is known
-// whether the command itself wrote it.
+// heldWriter holds back output that looks like such a message until it is known
+// whether the command wrote it.
 type heldWriter struct {
 	next io.Writer
-	open bool // nothing is held back any longer
+	open bool // nothing is held back anymore
 	held bytes.Buffer
 }
 
-// maxHeld is longer than any such message.
+// maxHeld is more than the length of any such message, in bytes.
 const maxHeld = 16 << 10
 
 func (w *heldWriter) Write(p []byte) (int, error) {
@@ -128,15 +128,15 @@ func (w *heldWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// release passes on what was held back, and from now on everything.
+// release writes what was held back; later writes are passed on directly.
 func (w *heldWriter) release() error {
 	w.open = true
 	_, err := w.held.WriteTo(w.next)
 	return err
 }
 
-// execStatus waits until the engine knows how a command ended: one that closed
-// its output may still run.
+// execStatus waits until the engine knows a command's exit status: a command that
+// has closed its output may still be running.
 func (e *Engine) execStatus(ctx context.Context, exec string, stdout *heldWriter) (int, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		state, err := e.client.ContainerExecInspect(ctx, exec)
@@ -144,10 +144,10 @@ func (e *Engine) execStatus(ctx context.Context, exec string, stdout *heldWriter
 			return 0, err
 		}
 		if !state.Running {
-			// Docker gives a command that never ran a shell's status for it,
-			// but no process.
+			// A command that never ran has the exit status that a shell would
+			// give, but no process.
 			if state.Pid == 0 && (state.ExitCode == 126 || state.ExitCode == 127) {
-				return 0, errors.New("it could not be started: " + stdout.held.String())
+				return 0, errors.New("the command could not be started: " + stdout.held.String())
 			}
 			return state.ExitCode, stdout.release()
 		}
@@ -159,8 +159,8 @@ func (e *Engine) execStatus(ctx context.Context, exec string, stdout *heldWriter
 	}
 }
 
-// resize passes the terminal's size on until the command ends. The engine
-// refuses while the command is not running yet, so the last size is repeated.
+// resize passes on the terminal's size until the command exits. The engine returns
+// an error before the command is running, so the last size is sent again.
 func (e *Engine) resize(ctx context.Context, exec string, sizes <-chan [2]uint16) {
 	var size [2]uint16
 	retry := time.NewTimer(0)

@@ -2,5 +2,5 @@
 
 package docker
 
-// TakePodman lets the suite go on where users are told to choose another engine.
-func TakePodman(e *Engine) { e.podmanToo = true }
+// AllowPodman lets the suite run where users get an error.
+func AllowPodman(e *Engine) { e.allowPodman = true }

@@ -14,14 +14,14 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// imageConfig is what an image gives to its containers.
+// imageConfig is what containers inherit from an image.
 type imageConfig struct {
 	entrypoint, command, env []string
 	labels                   map[string]string
 	user, dir, signal        string
 }
 
-// Image looks an image up among those on this machine.
+// Image looks up an image on this host.
 func (e *Engine) Image(ctx context.Context, ref string) (containers.Image, error) {
 	found, err := e.client.ImageInspect(ctx, ref)
 	if err != nil {
@@ -57,8 +57,8 @@ func configOf(found image.InspectResponse) *imageConfig {
 	}
 }
 
-// imageConfig returns what the image with an id declares. An id is the content's
-// own, so the answer is kept.
+// imageConfig returns the configuration of the image with an id. An id is a
+// digest of the content, so the result is cached.
 func (e *Engine) imageConfig(ctx context.Context, id string) (*imageConfig, error) {
 	e.mutex.Lock()
 	c := e.images[id]
@@ -73,8 +73,8 @@ func (e *Engine) imageConfig(ctx context.Context, id string) (*imageConfig, erro
 	return e.keepConfig(found), nil
 }
 
-// keepConfig remembers what an image declares: whoever looks an image up mostly
-// looks at containers made from it next.
+// keepConfig caches the configuration of an image: a lookup of an image is usually
+// followed by inspecting containers that were created from it.
 func (e *Engine) keepConfig(found image.InspectResponse) *imageConfig {
 	c := configOf(found)
 	e.mutex.Lock()
@@ -83,8 +83,8 @@ func (e *Engine) keepConfig(found image.InspectResponse) *imageConfig {
 	return c
 }
 
-// digestOf picks, of the digests that an image was pulled as, the one that ref
-// asks for: the same digest, else the same repository, else any.
+// digestOf returns, of the digests that an image was pulled by, the one that ref
+// names: the same digest, else the same repository, else any.
 func digestOf(digests []string, ref string) string {
 	want, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -110,7 +110,7 @@ func digestOf(digests []string, ref string) string {
 	return best
 }
 
-// RemoveImage drops an image by id with all its names.
+// RemoveImage removes an image by id, with all its names.
 func (e *Engine) RemoveImage(ctx context.Context, id string) error {
 	doing := "removing image " + id
 	all, err := e.client.ContainerList(ctx, container.ListOptions{All: true})
@@ -119,12 +119,12 @@ func (e *Engine) RemoveImage(ctx context.Context, id string) error {
 	}
 	for _, c := range all {
 		if c.ImageID == id {
-			return fmt.Errorf("%s: container %s uses it: remove the container first", doing, strings.TrimPrefix(strings.Join(c.Names, " "), "/"))
+			return fmt.Errorf("%s: container %s uses it; remove the container first", doing, strings.TrimPrefix(strings.Join(c.Names, " "), "/"))
 		}
 	}
-	// Docker removes an image with several names by id only when forced, and
-	// then also takes it from stopped containers: one that is created just now
-	// would lose it. So the names go one by one, and the last one unforced.
+	// Docker removes an image with several names by id only with force, which
+	// also removes it from under stopped containers, including one that is being
+	// created. So the names are removed one by one, without force.
 	for {
 		found, err := e.client.ImageInspect(ctx, id)
 		if errdefs.IsNotFound(err) {

@@ -12,7 +12,7 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// Inspect tells all about one container.
+// Inspect returns a container by id or name.
 func (e *Engine) Inspect(ctx context.Context, id string) (containers.Container, error) {
 	doing := "inspecting container " + id
 	c, err := e.client.ContainerInspect(ctx, id)
@@ -57,7 +57,7 @@ func stateOf(s *container.State) containers.State {
 	return containers.StateOther
 }
 
-// List inspects all containers that carry every one of the labels.
+// List returns all containers that have every one of the labels.
 func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containers.Container, error) {
 	query := filters.NewArgs()
 	for key, value := range labels {

@@ -14,7 +14,7 @@ import (
 	"github.com/kollet/kollet/containers/failure"
 )
 
-// Start runs a created or stopped container.
+// Start starts a created or stopped container.
 func (e *Engine) Start(ctx context.Context, id string) error {
 	if err := e.client.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
 		return e.fail("starting container "+e.nameOf(ctx, id), err)
@@ -22,29 +22,29 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	return nil
 }
 
-// Stop ends a container and waits until the engine has cleaned up after it.
+// Stop stops a container and waits until the engine has cleaned up.
 func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
-	// A negative number would wait for ever.
+	// A negative number would wait indefinitely.
 	seconds := max(0, int(math.Ceil(grace.Seconds())))
 	doing := func() string { return "stopping container " + e.nameOf(ctx, id) }
 	if err := e.client.ContainerStop(ctx, id, container.StopOptions{Timeout: &seconds}); err != nil {
 		return e.fail(doing(), err)
 	}
-	// The engine answers as soon as the process is gone and cleans up while it
-	// holds the container's lock, which looking at the container waits for.
+	// The engine responds when the process has exited, and cleans up with the
+	// container's lock held. Inspecting the container waits for that lock.
 	c, err := e.client.ContainerInspect(ctx, id)
 	if err != nil {
 		return e.fail(doing(), err)
 	}
 	if c.State.Running {
-		return fmt.Errorf("%s: docker says it was stopped, but it is %s: somebody else started it", doing(), c.State.Status)
+		return fmt.Errorf("%s: it is %s again after docker stopped it; stop what starts it", doing(), c.State.Status)
 	}
 	return nil
 }
 
 // Update sets a container's name and restart policy.
 func (e *Engine) Update(ctx context.Context, id, name string, restart containers.Restart) error {
-	doing := fmt.Sprintf("updating container %s as %s", id, name)
+	doing := fmt.Sprintf("updating container %s to %s", id, name)
 	c, err := e.client.ContainerInspect(ctx, id)
 	if err != nil {
 		return e.fail(doing, err)
@@ -65,9 +65,9 @@ func (e *Engine) Update(ctx context.Context, id, name string, restart containers
 	return nil
 }
 
-// Remove deletes a container that does not run.
+// Remove removes a stopped container.
 func (e *Engine) Remove(ctx context.Context, id string) error {
-	// RemoveVolumes means those without a name, which the image declares.
+	// RemoveVolumes removes anonymous volumes only, which the image declares.
 	err := e.client.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true})
 	switch {
 	case err == nil, errdefs.IsNotFound(err):
@@ -78,7 +78,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return e.fail("removing container "+e.nameOf(ctx, id), err)
 }
 
-// awaitRemoval waits for a removal that somebody else began.
+// awaitRemoval waits for a removal that another client began.
 func (e *Engine) awaitRemoval(ctx context.Context, id string) error {
 	doing := "removing container " + id
 	done, failed := e.client.ContainerWait(ctx, id, container.WaitConditionRemoved)
@@ -97,13 +97,13 @@ func (e *Engine) awaitRemoval(ctx context.Context, id string) error {
 		}
 	}
 	if err == nil {
-		return fmt.Errorf("%s: the removal that was in progress failed: try again", doing)
+		return fmt.Errorf("%s: the removal that was in progress failed; try again", doing)
 	}
 	return e.fail(doing, err)
 }
 
-// nameOf names a container in errors, even if ctx has ended; it is not asked
-// for while all goes well, because cutting over counts milliseconds.
+// nameOf returns the name of a container for an error, even if ctx has ended. It
+// is called only for errors, because a request takes milliseconds of a cutover.
 func (e *Engine) nameOf(ctx context.Context, id string) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Load takes all images from an archive.
+// Load imports all images of an archive.
 func (e *Engine) Load(ctx context.Context, archive io.Reader) error {
 	const doing = "loading images"
 	answer, err := e.client.ImageLoad(ctx, archive, client.ImageLoadWithQuiet(true))

@@ -7,8 +7,8 @@ import (
 	"github.com/kollet/kollet/containers/login"
 )
 
-// credentials finds what "docker login" stored for the registry of ref, in the
-// form that the engine wants it; empty if there is nothing.
+// credentials returns what `docker login` stored for the registry of ref, encoded
+// for the engine's API; empty if there is nothing.
 func credentials(ref reference.Named) (string, error) {
 	found, ok, err := login.For(reference.Domain(ref))
 	if err != nil || !ok {

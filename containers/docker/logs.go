@@ -29,7 +29,7 @@ func (e *Engine) Logs(ctx context.Context, id string, opts containers.LogOptions
 	stream, err := e.client.ContainerLogs(ctx, id, query)
 	if err == nil {
 		defer stream.Close()
-		if c.Config.Tty { // then the engine does not mark what is output and what is error
+		if c.Config.Tty { // then the engine does not separate output and errors
 			_, err = io.Copy(w, stream)
 		} else {
 			_, err = stdcopy.StdCopy(w, w, stream)

@@ -8,13 +8,13 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// explicitLabel holds the names, never the values, of what a spec set itself.
-// Docker merges the image's settings and its own defaults into a container and
-// does not say which is whose: a variable that the spec sets to the image's own
-// value could not be told from one that the spec leaves alone.
+// explicitLabel contains the names, never the values, of the settings in a spec.
+// Docker merges the image's settings and its defaults into a container without
+// recording where each came from: a variable that the spec sets to the image's
+// value would look like one that the spec does not set.
 const explicitLabel = "org.kollet.explicit"
 
-// explicit is the set of names; nil if a container was not made by kollet.
+// explicit is that set of names; nil if kollet did not create the container.
 type explicit map[string]bool
 
 func explicitIn(spec containers.Spec) explicit {
@@ -52,8 +52,7 @@ func (a explicit) label() string {
 	return string(text)
 }
 
-// readExplicit reads the label of a container; nil when it has none, or one that
-// is not ours.
+// readExplicit parses a container's label; nil if it is absent or invalid.
 func readExplicit(labels map[string]string) explicit {
 	var names []string
 	if json.Unmarshal([]byte(labels[explicitLabel]), &names) != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// TestPodman puts Podman's service, which speaks Docker's API, through the
-// suite. docs/engines.md says what came of it: `make test-podman`.
+// TestPodman runs the suite on Podman's service, which has Docker's API:
+// `make test-podman`. docs/engines.md describes the result.
 func TestPodman(t *testing.T) {
 	registry := machine.NewRegistry(t)
 	daemon := machine.NewPodman(t, registry)
 	engine := connect(t, daemon.Socket)
 	_, err := engine.Info(t.Context())
 	wantError(t, err, "podman", daemon.Socket, "does not support", "Docker or containerd")
-	docker.TakePodman(engine)
+	docker.AllowPodman(engine)
 	conformance.Run(t, conformance.Subject{
 		Engine:   engine,
 		Registry: conformance.Registry{Addr: registry.Addr, Stop: registry.Stop, Start: registry.Start},

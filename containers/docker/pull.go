@@ -19,10 +19,10 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(containers.
 	doing := "pulling image " + ref
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return containers.Image{}, fmt.Errorf("%s: %w: expected [REGISTRY/]NAME[:TAG][@DIGEST]", doing, err)
+		return containers.Image{}, fmt.Errorf("%s: %w; expected [REGISTRY/]NAME[:TAG][@DIGEST]", doing, err)
 	}
 	if strings.HasPrefix(ref, "sha256:") {
-		return containers.Image{}, fmt.Errorf("%s: an id names no registry: give the image's name", doing)
+		return containers.Image{}, fmt.Errorf("%s: an id does not name a registry; give the image's name", doing)
 	}
 	named = reference.TagNameOnly(named)
 	auth, err := credentials(named)
@@ -48,7 +48,7 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(containers.
 	return imageOf(found, ref), nil
 }
 
-// message is one line of the engine's answer to a pull.
+// message is one line of the engine's response to a pull.
 type message struct {
 	Status   string `json:"status"`
 	ID       string `json:"id"` // of a layer, or the tag
@@ -59,8 +59,7 @@ type message struct {
 	Error string `json:"error"`
 }
 
-// follow reads the answer to a pull to its end and returns the digest that it
-// names.
+// follow reads the response to a pull until it ends and returns the digest in it.
 func follow(ctx context.Context, stream io.Reader, progress func(containers.Progress)) (digest string, err error) {
 	decoder := json.NewDecoder(stream)
 	layers := fetched{}
@@ -88,7 +87,7 @@ func follow(ctx context.Context, stream io.Reader, progress func(containers.Prog
 	}
 }
 
-// fetched is how far each layer is.
+// fetched is the progress of each layer, by id.
 type fetched map[string]*layer
 
 type layer struct {
@@ -110,7 +109,7 @@ func (f fetched) add(m message) {
 	switch m.Status {
 	case "Downloading":
 		l.done = max(m.Progress.Current, 0)
-		l.total = max(m.Progress.Total, l.done) // a registry may not say how long a layer is
+		l.total = max(m.Progress.Total, l.done) // a registry need not send the size of a layer
 	case "Verifying Checksum", "Download complete", "Extracting":
 		l.done = l.total
 	case "Pull complete", "Already exists":

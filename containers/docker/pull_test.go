@@ -32,7 +32,7 @@ func TestFollow(t *testing.T) {
 				{Done: 100, Total: 100, Status: "2 of 2 layers"},
 			},
 		},
-		"a layer of unknown length, fetched twice": {
+		"layer of unknown size, fetched twice": {
 			stream: `{"status":"Downloading","progressDetail":{"current":50,"total":-1},"id":"aa"}
 {"status":"Retrying in 5 seconds","id":"aa"}
 {"status":"Downloading","progressDetail":{"current":20},"id":"aa"}`,
@@ -64,7 +64,7 @@ func FuzzFollow(f *testing.F) {
 	f.Add(`{"status":"Download complete","id":"bb"}{"error":"x"}`)
 	f.Fuzz(func(t *testing.T, stream string) {
 		_, err := follow(context.Background(), strings.NewReader(stream), func(p containers.Progress) {
-			if p.Done > p.Total && p.Total >= 0 { // a sum of absurd totals may overflow
+			if p.Done > p.Total && p.Total >= 0 { // huge totals may overflow
 				t.Errorf("done %d of %d", p.Done, p.Total)
 			}
 		})

@@ -13,13 +13,13 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// fromDocker reads a container's spec back from the engine. image is what its
-// image declares, nil if the image is gone.
+// fromDocker returns a container's spec. image is the configuration of its image,
+// nil if the image was removed.
 func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec {
 	a := readExplicit(c.Config.Labels)
 	if image == nil {
 		image = &imageConfig{}
-		if a != nil { // nothing else can tell; a container without a label shows all it has
+		if a != nil { // without the label, every setting counts as the container's own
 			image = assumeImage(c.Config, a)
 		}
 	}
@@ -49,7 +49,7 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		spec.Entrypoint = c.Config.Entrypoint
 	}
 	if a["command"] || !slices.Equal(c.Config.Cmd, image.command) {
-		spec.Command = c.Config.Cmd // of an entrypoint alone: none
+		spec.Command = c.Config.Cmd // none if only the entrypoint is set
 	}
 	if a == nil || a["cgroup"] {
 		spec.CgroupNS = except(string(host.CgroupnsMode), "private")
@@ -65,7 +65,7 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 	return spec.Canonical()
 }
 
-// own returns a value unless it is just what the image declares.
+// own returns a value unless the image declares the same and the spec does not.
 func own(a explicit, field, value, image string) string {
 	if value == image && !a[field] {
 		return ""
@@ -73,6 +73,7 @@ func own(a explicit, field, value, image string) string {
 	return value
 }
 
+// ownPairs is own for mappings.
 func ownPairs(a explicit, prefix string, values, image map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range values {
@@ -83,7 +84,7 @@ func ownPairs(a explicit, prefix string, values, image map[string]string) map[st
 	return out
 }
 
-// assumeImage takes for the image's whatever the spec did not ask for.
+// assumeImage returns what a container's spec does not set as the image's.
 func assumeImage(c *container.Config, a explicit) *imageConfig {
 	image := &imageConfig{env: c.Env, labels: maps.Clone(c.Labels), user: c.User, dir: c.WorkingDir, signal: c.StopSignal}
 	if !a["entrypoint"] {
@@ -95,6 +96,7 @@ func assumeImage(c *container.Config, a explicit) *imageConfig {
 	return image
 }
 
+// pairs splits KEY=VALUE.
 func pairs(env []string) map[string]string {
 	out := map[string]string{}
 	for _, e := range env {
@@ -104,7 +106,7 @@ func pairs(env []string) map[string]string {
 	return out
 }
 
-// except returns a mode unless it is one of those that mean the default.
+// except returns a mode, or nothing if it is one of those that mean the default.
 func except(mode string, defaults ...string) string {
 	if slices.Contains(defaults, mode) {
 		return ""
@@ -112,8 +114,8 @@ func except(mode string, defaults ...string) string {
 	return mode
 }
 
-// devices are paths; one that kollet would not have made so is spelled as the
-// docker command does, so that it shows as a change.
+// devices returns paths. A device that kollet would not have created has the form
+// of the docker command, so that it is reported as a change.
 func devices(in []container.DeviceMapping) []string {
 	var out []string
 	for _, d := range in {
@@ -126,9 +128,9 @@ func devices(in []container.DeviceMapping) []string {
 	return out
 }
 
-// mounts are those that were asked for: HostConfig.Mounts, and what a container
-// made by hand has instead (Binds, Tmpfs), but not the volumes that an image
-// declares, whose names are long random numbers.
+// mounts returns the mounts that were requested: HostConfig.Mounts, and the Binds
+// and Tmpfs of a container that kollet did not create, but not the volumes that an
+// image declares, which have random names.
 func mounts(c container.InspectResponse) []containers.Mount {
 	var out []containers.Mount
 	seen := map[string]bool{}
@@ -166,8 +168,8 @@ func isAnonymous(m container.MountPoint) bool {
 	return m.Type == mount.TypeVolume && len(m.Name) == 64 && strings.Trim(m.Name, "0123456789abcdef") == ""
 }
 
-// logLimits reads sizes as the engine does ("10m"); what cannot be read is no
-// limit of ours.
+// logLimits parses sizes as the engine does ("10m"). A value that cannot be parsed
+// was not set by kollet.
 func logLimits(c container.LogConfig) (size int64, files int) {
 	size, err := units.RAMInBytes(c.Config["max-size"])
 	if err != nil {

@@ -15,8 +15,8 @@ var testImage = &imageConfig{
 	labels: map[string]string{"by": "image"}, user: "nova", dir: "/work", signal: "SIGTERM",
 }
 
-// byHand is a container that somebody made with the docker command.
-func byHand() container.InspectResponse {
+// foreign is a container that was created with the docker command.
+func foreign() container.InspectResponse {
 	return container.InspectResponse{
 		ContainerJSONBase: &container.ContainerJSONBase{
 			Name: "/nova-compute",
@@ -47,7 +47,7 @@ func byHand() container.InspectResponse {
 	}
 }
 
-func TestContainerMadeByHandShowsAllThatDiffers(t *testing.T) {
+func TestForeignContainer(t *testing.T) {
 	want := containers.Spec{
 		Name: "nova-compute", Image: "nova:26", Command: []string{"other"}, User: "root",
 		Env: map[string]string{"MORE": "a=b"}, CgroupNS: "host", Restart: "always",
@@ -60,20 +60,20 @@ func TestContainerMadeByHandShowsAllThatDiffers(t *testing.T) {
 			{Type: "tmpfs", Target: "/tmp"},
 		},
 	}
-	if got := fromDocker(byHand(), testImage); !reflect.DeepEqual(got, want) {
+	if got := fromDocker(foreign(), testImage); !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v, want\n%+v", got, want)
 	}
 }
 
-// What the engine adds by itself to a container of ours is not in its spec,
-// whether its image is still there or not.
-func TestWhatTheEngineAddsIsLeftOut(t *testing.T) {
+// What the engine adds to a container is not in its spec, even if its image was
+// removed.
+func TestEngineDefaultsAreLeftOut(t *testing.T) {
 	full := containers.Spec{
 		Name: "c", Image: "sha256:12", Entrypoint: []string{"/init"}, WorkingDir: "/work", User: "nova", StopSignal: "SIGTERM",
 		Env: map[string]string{"BOTH": "same"}, Labels: map[string]string{"by": "image"},
 		CgroupNS: "host", LogSize: 1 << 20, Ulimits: []containers.Ulimit{{Name: "core"}},
 	}
-	for name, spec := range map[string]containers.Spec{"all said": full, "nothing said": {Name: "c", Image: "sha256:12"}} {
+	for name, spec := range map[string]containers.Spec{"all set": full, "nothing set": {Name: "c", Image: "sha256:12"}} {
 		spec = spec.Canonical()
 		config, host := toDocker(spec, false)
 		// As Docker 20.10 does on create and start.

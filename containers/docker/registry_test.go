@@ -17,7 +17,7 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-func TestRegistryThatAsksForAPassword(t *testing.T) {
+func TestRegistryWithPassword(t *testing.T) {
 	daemon := machine.Dockerd(t)
 	registry := machine.NewRegistry(t)
 	engine := connect(t, daemon.Socket)
@@ -55,7 +55,7 @@ func TestRegistryThatAsksForAPassword(t *testing.T) {
 
 func TestRegistryWithoutTLS(t *testing.T) {
 	daemon := machine.Dockerd(t)
-	// Docker trusts plain HTTP on 127.0.0.0/8 alone.
+	// Docker allows plain HTTP only on 127.0.0.0/8.
 	must(t, exec.Command("ip", "address", "add", "192.0.2.1/32", "dev", "lo").Run())
 	listener, err := net.Listen("tcp", "192.0.2.1:0")
 	must(t, err)

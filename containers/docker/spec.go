@@ -11,14 +11,14 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// volumeLabel marks the volumes that kollet made.
+// volumeLabel marks volumes that kollet created.
 const volumeLabel = "org.kollet.volume"
 
-// logDriver is the one that rotates by size, and Docker's own default.
+// logDriver rotates log files by size; it is Docker's default.
 const logDriver = "json-file"
 
-// toDocker puts a canonical spec in the engine's words. Where the spec leaves
-// something to the image or the engine, so does the result.
+// toDocker converts a canonical spec for the engine's API. What the spec leaves to
+// the image or the engine, the result does too.
 func toDocker(spec containers.Spec, cgroupV2 bool) (*container.Config, *container.HostConfig) {
 	labels := map[string]string{explicitLabel: explicitIn(spec).label()}
 	maps.Copy(labels, spec.Labels)
@@ -47,7 +47,7 @@ func toDocker(spec containers.Spec, cgroupV2 bool) (*container.Config, *containe
 		LogConfig:      logConfig(spec),
 	}
 	if spec.CgroupNS == "" && cgroupV2 {
-		host.CgroupnsMode = container.CgroupnsModePrivate // whatever the engine's own default is
+		host.CgroupnsMode = container.CgroupnsModePrivate // regardless of the engine's default
 	}
 	for _, d := range spec.Devices {
 		host.Devices = append(host.Devices, container.DeviceMapping{PathOnHost: d, PathInContainer: d, CgroupPermissions: devicePermissions})
@@ -61,11 +61,11 @@ func toDocker(spec containers.Spec, cgroupV2 bool) (*container.Config, *containe
 	return config, host
 }
 
-// devicePermissions are those that docker run --device gives.
+// devicePermissions are those of `docker run --device`.
 const devicePermissions = "rwm"
 
-// toMount uses the engine's Mounts, not its Binds: Binds create a directory
-// where a source is missing, Mounts fail.
+// toMount converts for the API's Mounts, not Binds: if a source is missing, Binds
+// create a directory and Mounts fail.
 func toMount(m containers.Mount) mount.Mount {
 	out := mount.Mount{Type: mount.Type(m.Type), Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly}
 	switch m.Type {
