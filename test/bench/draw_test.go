@@ -3,13 +3,17 @@ package bench
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
 
 	"github.com/kollet/kollet/agent/journal"
 )
 
-// phase is a part of an upgrade that its journal tells of.
+// phase is a part of an upgrade, from its journal.
 type phase struct {
 	name     string
 	from, to time.Time
@@ -27,7 +31,7 @@ func (u upgradeTrace) phases() []phase {
 		case journal.Begin:
 			name = "start, lock, plan"
 		case journal.Done:
-			name = journal.Step{Kind: r.Step.Kind}.String() // the cut overs of all services together
+			name = journal.Step{Kind: r.Step.Kind}.String() // all cut overs together
 		case journal.Commit:
 			name = "commit"
 		case journal.End:
@@ -41,86 +45,91 @@ func (u upgradeTrace) phases() []phase {
 	return append(all, phase{"exit", at, u.ended})
 }
 
-// Where things are in the picture.
-const (
-	drawLeft, drawRight = 150, 1080
-	rowHeight           = 20
-)
-
-// axis puts moments at pixels.
-type axis struct{ from, to time.Time }
-
-func (a axis) x(at time.Time) float64 {
-	part := float64(at.Sub(a.from)) / float64(a.to.Sub(a.from))
-	return drawLeft + min(max(part, 0), 1)*(drawRight-drawLeft)
-}
-
-// draw shows the whole upgrade, phase by phase, and below it its gap under the
-// magnifying glass: what it is made of, and what ran on each processor.
-func (u upgradeTrace) draw(engine string) []byte {
-	s := &svg{width: drawRight + 90}
-	s.text(10, 20, "start", fmt.Sprintf("One upgrade of one service on %s, images present: %.0f ms; the service was away for %.1f ms of them.",
-		engine, ms(u.ended.Sub(u.started)), u.moments.parts().Total))
-	y := 36.0
-	whole := axis{u.started, u.ended}
-	gapFrom, gapTo := whole.x(u.moments.lastAnswer), whole.x(u.moments.firstAnswer)
-	phases := u.phases()
-	s.box(gapFrom, y, gapTo-gapFrom, float64(len(phases)*rowHeight), "#f4c7c3", "the service is away")
-	for _, p := range phases {
-		s.text(drawLeft-8, y+14, "end", p.name)
-		from, to := whole.x(p.from), whole.x(p.to)
-		s.box(from, y+3, to-from, rowHeight-6, "#4a7ab5", fmt.Sprintf("%s: %.1f ms", p.name, p.ms()))
-		anchor, x := "start", to+5
-		if to > drawRight-60 {
-			anchor, x = "end", from-5
-		}
-		s.text(x, y+14, anchor, fmt.Sprintf("%.1f ms", p.ms()))
-		y += rowHeight
+// draw shows the whole upgrade, step by step, and below it the gap in detail: its
+// parts, and what ran on each processor.
+func (u upgradeTrace) draw(engine string) ([]byte, error) {
+	whole, err := u.drawSteps(engine)
+	if err != nil {
+		return nil, err
 	}
-	below := y + 44
-	s.line(gapFrom, y, drawLeft, below-4, "#d98880")
-	s.line(gapTo, y, drawRight, below-4, "#d98880")
-	s.height = u.drawGap(s, below) + 14
-	return s.bytes()
+	gap, err := u.drawGap()
+	if err != nil {
+		return nil, err
+	}
+	return svgOf(30*vg.Centimeter, 20*vg.Centimeter, [][]*plot.Plot{{whole}, {gap}})
 }
 
-// drawGap draws from y downwards and returns where it ended.
-func (u upgradeTrace) drawGap(s *svg, y float64) float64 {
+func (u upgradeTrace) drawSteps(engine string) (*plot.Plot, error) {
+	p := newPlot()
+	p.Title.Text = fmt.Sprintf("One upgrade of one service on %s, images present: %.0f ms; the service was away for %.1f ms",
+		engine, ms(u.ended.Sub(u.started)), u.moments.parts().Total)
+	p.X.Label.Text = "ms"
+	since := func(at time.Time) float64 { return ms(at.Sub(u.started)) }
+	phases := u.phases()
+	rows := float64(len(phases))
+	away := bar{from: since(u.moments.lastAnswer), to: since(u.moments.firstAnswer), low: -0.5, high: rows - 0.5, colour: "#f4c7c3"}
+	bars := []bar{away}
+	var names []string
+	for i, phase := range phases {
+		row := rows - 1 - float64(i)
+		bars = append(bars, bar{from: since(phase.from), to: since(phase.to), low: row - 0.35, high: row + 0.35, colour: "#4a7ab5"})
+		names = append([]string{fmt.Sprintf("%s, %.1f ms", phase.name, phase.ms())}, names...)
+	}
+	p.NominalY(names...)
+	for _, b := range bars {
+		if err := b.addTo(p, ""); err != nil {
+			return nil, err
+		}
+	}
+	p.X.Max = since(u.ended) * 1.15 // room for the legend
+	return p, away.explain(p, "service away")
+}
+
+func (u upgradeTrace) drawGap() (*plot.Plot, error) {
+	p := newPlot()
+	p.X.Label.Text = "ms since the last answer of the old process"
 	m := u.moments
-	zoom := axis{m.lastAnswer, m.firstAnswer}
-	s.text(drawLeft-8, y+14, "end", "away, because")
-	x := float64(drawLeft)
-	for i, p := range []phase{
-		{"client's pause", m.lastAnswer, m.signal}, {"old process ends", m.signal, m.end}, {"kollet opens the gate", m.end, m.opened},
+	since := func(at time.Time) float64 { return ms(at.Sub(m.lastAnswer)) }
+	cpus := runsOf(u.events, m.lastAnswer, m.firstAnswer)
+	var names []string
+	for cpu := range slices.Backward(cpus) {
+		names = append(names, fmt.Sprintf("processor %d", cpu))
+	}
+	p.NominalY(append(names, "away because of")...)
+	for i, part := range []phase{
+		{"client's pause", m.lastAnswer, m.signal}, {"old process exits", m.signal, m.end}, {"kollet opens the gate", m.end, m.opened},
 		{"kollet-start executes", m.opened, m.exec}, {"new process starts", m.exec, m.firstAnswer},
 	} {
-		colour := []string{"#bbb", "#e59866", "#4a7ab5", "#7fb3d5", "#76b583"}[i]
-		name := fmt.Sprintf("%s: %.1f ms", p.name, p.ms())
-		s.box(zoom.x(p.from), y, zoom.x(p.to)-zoom.x(p.from), rowHeight, colour, name)
-		x = key(s, x, y+rowHeight+18, colour, name)
+		colour := []string{"#bbbbbb", "#e59866", "#4a7ab5", "#7fb3d5", "#76b583"}[i]
+		row := float64(len(cpus))
+		b := bar{from: since(part.from), to: since(part.to), low: row - 0.35, high: row + 0.35, colour: colour}
+		if err := b.addTo(p, fmt.Sprintf("%s: %.1f ms", part.name, part.ms())); err != nil {
+			return nil, err
+		}
 	}
-	y += rowHeight + 40
-	for cpu, runs := range runsOf(u.events, m.lastAnswer, m.firstAnswer) {
-		s.text(drawLeft-8, y+14, "end", fmt.Sprintf("processor %d", cpu))
+	shown := map[string]bool{}
+	for cpu, runs := range cpus {
+		row := float64(len(cpus) - 1 - cpu)
 		for _, r := range runs {
-			from, to := zoom.x(r.from), zoom.x(r.to)
-			s.box(from, y, to-from, rowHeight, colourOf(r.name), fmt.Sprintf("%s: %.2f ms", r.name, r.ms()))
+			kind := kinds[kindOf(r.name)]
+			name := kind.shown()
+			if shown[name] {
+				name = ""
+			} else {
+				shown[name] = true
+			}
+			b := bar{from: since(r.from), to: since(r.to), low: row - 0.35, high: row + 0.35, colour: kind.colour}
+			if err := b.addTo(p, name); err != nil {
+				return nil, err
+			}
 		}
-		y += rowHeight + 6
 	}
-	for at := 0; ; at++ {
-		when := m.lastAnswer.Add(time.Duration(at) * time.Millisecond)
-		if when.After(m.firstAnswer) {
-			break
-		}
-		s.line(zoom.x(when), y, zoom.x(when), y+5, "#222")
-		s.text(zoom.x(when), y+18, "middle", fmt.Sprintf("%d ms", at))
-	}
-	return legend(s, y+36)
+	p.Legend.Top = true
+	p.X.Max = since(m.firstAnswer) * 1.4 // room for the legend
+	return p, nil
 }
 
-// text is the gap's part of the picture in words, for whoever looks for what
-// takes the time.
+// text is the gap's part of the picture in words.
 func (u upgradeTrace) text() string {
 	var t strings.Builder
 	for _, p := range u.phases() {
@@ -135,9 +144,11 @@ func (u upgradeTrace) text() string {
 	return t.String()
 }
 
-// kinds of processes that run during a gap, as the picture tells them apart.
-var kinds = []struct{ name, colour string }{
-	{benched, "#76b583"}, {startComm, "#7fb3d5"}, {"kollet", "#4a7ab5"}, {"bench.test", "#bbb"},
+// kind is a kind of process that runs during a gap.
+type kind struct{ name, colour string }
+
+var kinds = []kind{
+	{benched, "#76b583"}, {startComm, "#7fb3d5"}, {"kollet", "#4a7ab5"}, {"bench.test", "#bbbbbb"},
 	{"containerd-shim", "#c39bd3"}, {"containerd", "#a569bd"}, {"dockerd", "#f1c40f"}, {"runc", "#cb4335"}, {"others", "#e5e7e9"},
 }
 
@@ -150,29 +161,21 @@ func kindOf(comm string) int {
 	return len(kinds) - 1
 }
 
-func colourOf(comm string) string { return kinds[kindOf(comm)].colour }
-
-func legend(s *svg, y float64) float64 {
-	x := float64(drawLeft)
-	for _, k := range kinds {
-		name := map[string]string{benched: "the service", startComm: "kollet-start", "bench.test": "the client"}[k.name]
-		if name == "" {
-			name = k.name
-		}
-		x = key(s, x, y, k.colour, name)
+// shown is what the picture calls a kind of process.
+func (k kind) shown() string {
+	switch k.name {
+	case benched:
+		return "the service"
+	case startComm:
+		return "kollet-start"
+	case "bench.test":
+		return "the client"
 	}
-	return y
+	return k.name
 }
 
-// key explains a colour, and returns where the next one goes.
-func key(s *svg, x, y float64, colour, name string) float64 {
-	s.box(x, y-10, 12, 12, colour, name)
-	s.text(x+16, y, "start", name)
-	return x + 36 + 6.4*float64(len(name))
-}
-
-// runsOf tells what ran on each processor between two moments; idle time is
-// left out, and what followed on its own kind is one run with it.
+// runsOf returns what ran on each processor between two moments. Idle time is left
+// out, and successive runs of one kind are joined.
 func runsOf(events []traceEvent, from, to time.Time) [][]phase {
 	var cpus [][]phase
 	var running []phase

@@ -2,10 +2,13 @@ package bench
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
 
 	"github.com/kollet/kollet/agent/journal"
 )
@@ -50,7 +53,9 @@ func scaleOn(b *testing.B, on engine) {
 	text := scaleText(results)
 	keepJSON(b, "scale-"+on.name+".json", results)
 	keep(b, "scale-"+on.name+".md", []byte(text))
-	keep(b, "scale-"+on.name+".svg", drawScale(version, results))
+	picture, err := drawScale(version, results)
+	check(b, err)
+	keep(b, "scale-"+on.name+".svg", picture)
 	b.Logf("\n%s", text)
 }
 
@@ -97,12 +102,11 @@ func scaleText(results []scale) string {
 	return t.String()
 }
 
-// drawScale draws the curves, each against a scale of its own: what matters is
-// whether they are straight.
-func drawScale(engine string, results []scale) []byte {
-	s := &svg{width: 900, height: 300}
-	s.text(10, 20, "start", fmt.Sprintf("Services of a node on %s, and what kollet takes for them. A straight line is a cost that grows with their number.", engine))
-	for i, curve := range []struct {
+// drawScale draws each curve on its own scale: what matters is whether they are
+// straight.
+func drawScale(engine string, results []scale) ([]byte, error) {
+	var row []*plot.Plot
+	for _, curve := range []struct {
 		name string
 		of   func(scale) float64
 	}{
@@ -110,37 +114,20 @@ func drawScale(engine string, results []scale) []byte {
 		{"upgrade of one, ms", func(s scale) float64 { return s.One.Wall - ms(stable) }},
 		{"upgrade of all, s", func(s scale) float64 { return (s.All.Wall - ms(stable)) / 1000 }},
 	} {
-		left, bottom, width, height := 50+float64(i)*290, 250.0, 220.0, 190.0
-		top := 0.0
+		p := newPlot()
+		p.Title.Text = curve.name
+		p.X.Label.Text = "services on " + engine
+		p.Y.Min = 0
+		var points plotter.XYs
 		for _, r := range results {
-			top = max(top, curve.of(r))
+			points = append(points, plotter.XY{X: float64(r.Services), Y: curve.of(r)})
 		}
-		top = roundUp(top)
-		var points [][2]float64
-		for _, r := range results {
-			x := left + width*float64(r.Services)/float64(scales[len(scales)-1])
-			points = append(points, [2]float64{x, bottom - height*curve.of(r)/top})
-			s.text(x, bottom+16, "middle", fmt.Sprint(r.Services))
+		line, marks, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return nil, fmt.Errorf("draw %s: %w", curve.name, err)
 		}
-		for _, part := range []float64{0, 0.5, 1} {
-			y := bottom - height*part
-			s.line(left, y, left+width, y, "#ddd")
-			s.text(left-6, y+4, "end", fmt.Sprintf("%g", top*part))
-		}
-		s.text(left, bottom-height-14, "start", curve.name)
-		s.path(points, "#4a7ab5")
-		s.text(left+width/2, bottom+34, "middle", "services")
+		p.Add(plotter.NewGrid(), line, marks)
+		row = append(row, p)
 	}
-	return s.bytes()
-}
-
-// roundUp goes to the next 1, 2 or 5 times a power of ten.
-func roundUp(v float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, m := range []float64{1, 2, 5} {
-		if v <= m*power {
-			return m * power
-		}
-	}
-	return 10 * power
+	return svgOf(27*vg.Centimeter, 9*vg.Centimeter, [][]*plot.Plot{row})
 }

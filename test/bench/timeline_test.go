@@ -67,7 +67,9 @@ func timelineOn(b *testing.B, on engine) {
 	b.Logf("\n%s", table)
 	slices.SortFunc(upgrades, func(x, y upgradeTrace) int { return int(1000 * (x.moments.parts().Total - y.moments.parts().Total)) })
 	typical := upgrades[(len(upgrades)-1)/2]
-	keep(b, "timeline-"+on.name+".svg", typical.draw(kollet.version()))
+	picture, err := typical.draw(kollet.version())
+	check(b, err)
+	keep(b, "timeline-"+on.name+".svg", picture)
 	keep(b, "timeline-"+on.name+".txt", []byte(typical.text()))
 }
 
