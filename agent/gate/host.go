@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrEnded is wrapped by Wait's error when the container's first process exited
+// ErrExited is wrapped by Wait's error when the container's first process exited
 // without reporting a reason.
-var ErrEnded = errors.New("container exited before it was ready")
+var ErrExited = errors.New("container exited before it was ready")
 
-// pollInterval is how long Wait waits between two looks at the gate directory.
+// pollInterval is how long Wait waits between two reads of the gate directory.
 const pollInterval = 2 * time.Millisecond
 
 // Process is the first process of a container; *host.Process is one. This
 // package does not import host, because kollet-start imports this package and
 // has to stay small.
 type Process interface {
-	// Ended waits for the process to end, for as long as within, and reports
+	// Exited waits for the process to end, for as long as within, and reports
 	// whether it has.
-	Ended(within time.Duration) (bool, error)
+	Exited(within time.Duration) (bool, error)
 }
 
 // Make creates a container's gate directory, closed, with its FIFO. It is called
@@ -56,22 +56,22 @@ func Make(dir string) error {
 
 // Wait returns nil when the container waits at its gate, or when the gate is
 // already open. It fails with kollet-start's message if kollet-start reported a
-// failure, with ErrEnded if the container's first process has ended, and with
+// failure, with ErrExited if the container's first process has exited, and with
 // the context's error.
 func Wait(ctx context.Context, dir string, first Process) error {
 	wait := time.Duration(0)
 	for {
 		// The process first, then its files: a container that reports a failure
 		// and exits is not taken for one that exited without a reason.
-		ended, err := first.Ended(wait)
+		exited, err := first.Exited(wait)
 		if err != nil {
 			return err
 		}
 		if line, err := os.ReadFile(filepath.Join(dir, FileFailed)); err == nil {
 			return errors.New(strings.TrimSpace(string(line)))
 		}
-		if ended {
-			return fmt.Errorf("%w: see its log", ErrEnded)
+		if exited {
+			return fmt.Errorf("%w: see its log", ErrExited)
 		}
 		if exists(filepath.Join(dir, FileReady)) || IsOpen(dir) {
 			return nil
@@ -107,7 +107,7 @@ func wake(fifo string) error {
 	}
 	defer unix.Close(fd)
 	_, err = unix.Write(fd, []byte{1})
-	if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EPIPE) { // full, or the reader has just gone
+	if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EPIPE) { // full, or the reader has just closed it
 		return fmt.Errorf("wake container: %s: %w", fifo, err)
 	}
 	return nil

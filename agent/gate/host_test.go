@@ -31,7 +31,7 @@ func put(t *testing.T, dir, name, content string) {
 // process is a container's first process, which ends when it is closed.
 type process chan struct{}
 
-func (p process) Ended(within time.Duration) (bool, error) {
+func (p process) Exited(within time.Duration) (bool, error) {
 	select {
 	case <-p:
 		return true, nil
@@ -86,7 +86,7 @@ func TestMakeAgainForgetsTheLastContainerButStaysOpen(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	dir := made(t)
-	// Nobody waits: no error. Twice: no error.
+	// No error without a reader, and none the second time.
 	for range 2 {
 		if err := Open(dir); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestOpen(t *testing.T) {
 	if n, err := unix.Read(reader, make([]byte, 8)); n != 1 {
 		t.Errorf("read %d bytes (%v) from the FIFO, want 1", n, err)
 	}
-	// A FIFO that nobody empties must not keep the caller.
+	// A full FIFO must not block the caller.
 	for {
 		if _, err := unix.Write(reader, make([]byte, 4096)); err != nil {
 			break
@@ -167,7 +167,7 @@ func TestWaitSeesWhatHappensLater(t *testing.T) {
 		want error
 	}{
 		{"ready", func(t *testing.T, dir string, _ process, _ func()) { put(t, dir, FileReady, "") }, nil},
-		{"killed", func(_ *testing.T, _ string, p process, _ func()) { close(p) }, ErrEnded},
+		{"killed", func(_ *testing.T, _ string, p process, _ func()) { close(p) }, ErrExited},
 		{"cancelled", func(_ *testing.T, _ string, _ process, cancel func()) { cancel() }, context.Canceled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

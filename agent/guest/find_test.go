@@ -46,7 +46,7 @@ func (n node) file(path, content string) {
 }
 
 // process adds a process; at is the gate directory that its file system has,
-// empty for none, and root is what mountinfo says of it.
+// empty for none, and root is its root in mountinfo.
 func (n node) process(pid int, cmdline, at, root string) string {
 	dir := filepath.Join(n.Host.Proc, strconv.Itoa(pid))
 	n.dir(dir + "/root/" + filepath.Dir(gate.Dir))
@@ -83,7 +83,7 @@ func TestFind(t *testing.T) {
 	n.process(34, "", gate3, "/generations/000003/nova-libvirt/gate")                                               // kernel thread, zombie
 	n.process(35, qemu("short"), gate3, "/gate")
 	n.process(36, qemu("word"), gate3, "/generations/latest/nova-libvirt/gate")
-	n.dir(n.Host.Proc + "/40") // ended when it was looked at
+	n.dir(n.Host.Proc + "/40") // exited while it was inspected
 	if err := os.Remove(n.process(41, qemu("ends"), gate3, "/000003/nova-libvirt/gate") + "/stat"); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestFind(t *testing.T) {
 	if got, err := n.Among([]int{20, 30, 99}); err != nil || len(got) != 1 || got[0].PID != 20 {
 		t.Errorf("among some: %v, %v", got, err)
 	}
-	// What cannot be understood is no reason to overlook a guest.
+	// A file that cannot be parsed is an error, so that no guest is missed.
 	n.file(n.process(50, qemu("c"), gate3, "/000003/nova-libvirt/gate")+"/stat", "50 (c) S")
 	if got, err := n.Find(); err == nil || !strings.HasPrefix(err.Error(), "find guests: process 50: read ") {
 		t.Errorf("got %v, %v", got, err)
@@ -139,8 +139,8 @@ func TestZombie(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if ended, err := p.Ended(30 * time.Second); !ended || err != nil {
-		t.Fatalf("it does not end: %v", err)
+	if exited, err := p.Exited(30 * time.Second); !exited || err != nil {
+		t.Fatalf("the process does not exit: %v", err)
 	}
 	f := Finder{Host: host.Real(), Generations: t.TempDir()}
 	if _, _, err := f.startedBy(pid); !host.Gone(err) {

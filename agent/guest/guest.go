@@ -59,7 +59,7 @@ func (f Finder) Among(pids []int) ([]Guest, error) {
 	for _, pid := range pids {
 		g, err := f.inspect(pid)
 		if host.Gone(err) {
-			continue // the process ended meanwhile
+			continue // the process exited meanwhile
 		}
 		if err != nil {
 			return nil, fmt.Errorf("find guests: process %d: %w", pid, err)

@@ -17,7 +17,7 @@ import (
 // systemd it is the prefix of their scopes.
 const group = "kollet-guests"
 
-// helpers are the programs that guests still need after their libvirt has ended:
+// helpers are the programs that guests still need after their libvirt has exited:
 // virtlogd reads their consoles, the others serve their devices.
 var helpers = []string{"virtlogd", "swtpm", "virtiofsd", "passt", "slirp4netns", "qemu-pr-helper", "vhost-user-gpu"}
 
@@ -91,7 +91,7 @@ func scope(ctx context.Context, pid int) error {
 	select {
 	case result := <-done:
 		if result != "done" {
-			return fmt.Errorf("start %s: systemd says %s", unit, result)
+			return fmt.Errorf("start %s: systemd reports %s", unit, result)
 		}
 		return nil
 	case <-ctx.Done():

@@ -89,8 +89,8 @@ func TestProtect(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		if ended, err := p.Ended(0); ended || err != nil {
-			t.Errorf("process %d ended: %v, %v", pid, ended, err)
+		if exited, err := p.Exited(0); exited || err != nil {
+			t.Errorf("process %d exited: %v, %v", pid, exited, err)
 		}
 	}
 }
@@ -121,8 +121,8 @@ func TestProtectMovesNoMoreThanItMust(t *testing.T) {
 	}
 }
 
-// Processes that have ended need no protection; a zombie is still in its cgroup.
-func TestProtectEnded(t *testing.T) {
+// Processes that have exited need no protection; a zombie is still in its cgroup.
+func TestProtectExited(t *testing.T) {
 	c := machine.NewCgroups(t)
 	cgroup, _ := container(t, c, "/abc")
 	reaped, zombie := sleeper(t), sleeper(t)
@@ -133,7 +133,7 @@ func TestProtectEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd.Process.Kill()
-		if _, err := p.Ended(-1); err != nil {
+		if _, err := p.Exited(-1); err != nil {
 			t.Fatal(err)
 		}
 		p.Close()

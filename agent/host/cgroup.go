@@ -81,24 +81,24 @@ type Cgroup struct {
 
 // CgroupOf reads the cgroup of the container whose first process is pid. In a
 // hierarchy that the runtime does not use, the container shares the cgroup of
-// the shim or of this process: that one is not the container's. ErrEnded,
-// wrapped, if the process has ended.
+// the shim or of this process: that one is not the container's. ErrExited,
+// wrapped, if the process has exited.
 func (h Host) CgroupOf(pid int) (Cgroup, error) {
 	own, err := h.Membership(pid)
 	if Gone(err) {
-		err = ErrEnded
+		err = ErrExited
 	}
 	if err != nil {
 		return Cgroup{}, fmt.Errorf("read the cgroup of process %d: %w", pid, err)
 	}
 	shim, err := h.parent(pid)
 	if err != nil {
-		shim = 0 // the first process has just ended
+		shim = 0 // the first process has just exited
 	}
 	for _, outside := range []string{"self", number(shim)} {
 		m, err := h.membership(outside)
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		for _, name := range m.inside(own) {
 			delete(own, name)
@@ -132,7 +132,7 @@ func (c Cgroup) Holds(pid int) ([]string, error) {
 			return nil, err
 		}
 		names := m.inside(c.own)
-		if len(names) > 0 && ended(filepath.Dir(task)) {
+		if len(names) > 0 && exited(filepath.Dir(task)) {
 			continue
 		}
 		for _, name := range names {
@@ -217,7 +217,7 @@ func (c Cgroup) mount(hierarchy string) (string, bool) {
 }
 
 // Move moves all threads of a process into the cgroup with this path in a
-// hierarchy, which it creates if needed. It is no error if the process has ended.
+// hierarchy, which it creates if needed. It is no error if the process has exited.
 func (c Cgroup) Move(pid int, hierarchy, path string) error {
 	mount, ok := c.mount(hierarchy)
 	if !ok {

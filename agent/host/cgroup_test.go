@@ -125,8 +125,8 @@ func TestCgroupHoldsThread(t *testing.T) {
 	}
 }
 
-// A cgroup holds no process that has ended; a zombie is still listed in it.
-func TestCgroupOfEnded(t *testing.T) {
+// A cgroup holds no process that has exited; a zombie is still listed in it.
+func TestCgroupOfExited(t *testing.T) {
 	c := machine.NewCgroups(t)
 	cgroup, first := container(t, c, "/abc")
 	reaped, zombie := child(t, "sleep", "1000"), child(t, "sleep", "1000")
@@ -134,21 +134,21 @@ func TestCgroupOfEnded(t *testing.T) {
 		c.Put(cmd.Process.Pid, "/abc", c.Hierarchies()...)
 		p := open(t, cmd.Process.Pid)
 		cmd.Process.Kill()
-		if _, err := p.Ended(-1); err != nil {
+		if _, err := p.Exited(-1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	reaped.Wait()
 	for _, pid := range []int{reaped.Process.Pid, zombie.Process.Pid} {
 		if got := holds(t, cgroup, pid); len(got) > 0 {
-			t.Errorf("process %d, which has ended, is held in %q", pid, got)
+			t.Errorf("process %d, which has exited, is held in %q", pid, got)
 		}
 	}
 	if err := cgroup.Move(reaped.Process.Pid, c.Hierarchies()[0], machine.CgroupParent()+"/moved"); err != nil {
-		t.Errorf("move a process that has ended: %v", err)
+		t.Errorf("move a process that has exited: %v", err)
 	}
-	if _, err := host.Real().CgroupOf(reaped.Process.Pid); !errors.Is(err, host.ErrEnded) {
-		t.Errorf("the cgroup of a process that has ended: %v", err)
+	if _, err := host.Real().CgroupOf(reaped.Process.Pid); !errors.Is(err, host.ErrExited) {
+		t.Errorf("the cgroup of a process that has exited: %v", err)
 	}
 	unix.Kill(first, unix.SIGKILL)
 }

@@ -68,8 +68,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Gone reports whether an error means that a process has ended: its directory in
+// Gone reports whether an error means that a process has exited: its directory in
 // /proc disappears, and files that were open there fail with ESRCH.
 func Gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrEnded)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrExited)
 }

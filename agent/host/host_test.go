@@ -113,8 +113,8 @@ func TestKillGroup(t *testing.T) {
 	member := child(t, "sleep", "1000")
 	host.KillGroup(member.Process.Pid) // leads no group
 	host.KillGroup(0)
-	if ended, err := open(t, member.Process.Pid).Ended(0); ended || err != nil {
-		t.Errorf("not a leader: %v, %v", ended, err)
+	if exited, err := open(t, member.Process.Pid).Exited(0); exited || err != nil {
+		t.Errorf("not a leader: %v, %v", exited, err)
 	}
 	leader := exec.Command("sleep", "1000")
 	leader.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -40,7 +40,7 @@ func (h Host) MountOf(path string) (Mount, error) {
 }
 
 // MountRoot returns which directory of its file system a process has mounted at
-// target, "" if none. ErrEnded, wrapped, if the process has ended.
+// target, "" if none. ErrExited, wrapped, if the process has exited.
 func (h Host) MountRoot(pid int, target string) (string, error) {
 	root := ""
 	_, err := h.mounts(number(pid), func(m *mountinfo.Info) (skip, stop bool) {
@@ -50,7 +50,7 @@ func (h Host) MountRoot(pid int, target string) (string, error) {
 		return true, false
 	})
 	if Gone(err) || errors.Is(err, unix.EINVAL) { // EINVAL: a zombie has no mounts, fs/proc_namespace.c in the kernel
-		err = ErrEnded
+		err = ErrExited
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the mounts of process %d: %w", pid, err)

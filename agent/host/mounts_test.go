@@ -90,12 +90,12 @@ func TestMountRoot(t *testing.T) {
 			t.Errorf("%s: %q, %v", target, got, err)
 		}
 	}
-	if _, err := h.MountRoot(8, "/"); !errors.Is(err, ErrEnded) || !Gone(err) {
+	if _, err := h.MountRoot(8, "/"); !errors.Is(err, ErrExited) || !Gone(err) {
 		t.Errorf("a process that does not exist: %v", err)
 	}
 }
 
-// The kernel says EINVAL of a zombie's mounts.
+// Opening the mounts of a zombie fails with EINVAL.
 func TestMountRootOfZombie(t *testing.T) {
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {
@@ -103,15 +103,15 @@ func TestMountRootOfZombie(t *testing.T) {
 	}
 	defer cmd.Wait()
 	h, pid := Real(), cmd.Process.Pid
-	for deadline := time.Now().Add(30 * time.Second); !ended(h.ProcessPath(pid, "")); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !exited(h.ProcessPath(pid, "")); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it does not end")
+			t.Fatal("the process does not exit")
 		}
 	}
 	if _, err := os.ReadFile(h.ProcessPath(pid, "mountinfo")); err == nil {
-		t.Fatal("a zombie has mounts; is the kernel another?")
+		t.Fatal("a zombie has mounts: the kernel has changed")
 	}
-	if _, err := h.MountRoot(pid, "/"); !errors.Is(err, ErrEnded) {
+	if _, err := h.MountRoot(pid, "/"); !errors.Is(err, ErrExited) {
 		t.Errorf("%v", err)
 	}
 }

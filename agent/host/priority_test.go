@@ -64,11 +64,11 @@ func TestDeprioritizeAndRestore(t *testing.T) {
 	}
 	attr, err := unix.SchedGetAttr(pid, 0)
 	if err != nil || attr.Policy != schedOther || attr.Nice != 3 {
-		t.Errorf("%+v, %v: want it as it was", attr, err)
+		t.Errorf("%+v, %v: want the original priority", attr, err)
 	}
 }
 
-func TestDeprioritizeEnded(t *testing.T) {
+func TestDeprioritizeExited(t *testing.T) {
 	cmd := exec.Command("true")
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)

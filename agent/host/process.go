@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrEnded means that the process has ended already.
-var ErrEnded = errors.New("process has ended")
+// ErrExited means that the process has exited already.
+var ErrExited = errors.New("process has exited")
 
 // Process is a process of this machine, not necessarily a child. It is held by a
 // pidfd, which unlike a number is never reused for another process
-// (pidfd_open(2)). A nil Process is one that has ended.
+// (pidfd_open(2)). A nil Process is one that has exited.
 type Process struct {
 	PID int
 	fd  int
 }
 
-// Open opens a process. ErrEnded, wrapped, if there is none, also for a number
+// Open opens a process. ErrExited, wrapped, if there is none, also for a number
 // below 1: engines report one for a container that does not run.
 func Open(pid int) (*Process, error) {
 	if pid < 1 {
-		return nil, fmt.Errorf("process %d: %w", pid, ErrEnded)
+		return nil, fmt.Errorf("process %d: %w", pid, ErrExited)
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
-		return nil, fmt.Errorf("process %d: %w", pid, ErrEnded)
+		return nil, fmt.Errorf("process %d: %w", pid, ErrExited)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open process %d: %w", pid, err)
@@ -44,7 +44,7 @@ func (p *Process) Close() {
 	}
 }
 
-// Signal sends a signal. It is no error if the process has ended.
+// Signal sends a signal. It is no error if the process has exited.
 func (p *Process) Signal(signal unix.Signal) error {
 	err := unix.PidfdSendSignal(p.fd, signal, nil, 0)
 	if err != nil && !errors.Is(err, unix.ESRCH) {
@@ -53,10 +53,10 @@ func (p *Process) Signal(signal unix.Signal) error {
 	return nil
 }
 
-// Ended waits for the process to end, for as long as within, and reports whether
-// it has. A zombie has ended: a pidfd becomes readable before the parent reaps
+// Exited waits for the process to end, for as long as within, and reports whether
+// it has. A zombie has exited: a pidfd becomes readable before the parent reaps
 // the process. A negative time means no limit.
-func (p *Process) Ended(within time.Duration) (bool, error) {
+func (p *Process) Exited(within time.Duration) (bool, error) {
 	if p == nil {
 		return true, nil
 	}
@@ -74,14 +74,14 @@ func (p *Process) Ended(within time.Duration) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("wait for process %d: %w", p.PID, err)
 		}
-		if fds[0].Revents&unix.POLLNVAL != 0 { // closed: whether it has ended is unknown
+		if fds[0].Revents&unix.POLLNVAL != 0 { // closed: whether it has exited is unknown
 			return false, fmt.Errorf("wait for process %d: %w", p.PID, unix.EBADF)
 		}
 		return n > 0, nil
 	}
 }
 
-// Wait returns nil when the process has ended, or the context's error. Unlike
+// Wait returns nil when the process has exited, or the context's error. Unlike
 // Ended it uses neither a thread nor polling: an upgrade waits for one process
 // of every service.
 func (p *Process) Wait(ctx context.Context) error {
@@ -99,14 +99,14 @@ func (p *Process) Wait(ctx context.Context) error {
 		return fmt.Errorf("wait for process %d: %w", p.PID, err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(0, 1)) })()
-	var ended bool
+	var exited bool
 	var perr error
 	err = conn.Read(func(uintptr) bool {
-		ended, perr = p.Ended(0)
-		return ended || perr != nil
+		exited, perr = p.Exited(0)
+		return exited || perr != nil
 	})
 	switch {
-	case ended || perr != nil:
+	case exited || perr != nil:
 		return perr
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -16,10 +16,10 @@ import (
 	"github.com/kollet/kollet/agent/host"
 )
 
-// long is how long is waited for what is about to happen.
+// long is the time limit for what is about to happen.
 const long = 30 * time.Second
 
-// child starts a process that is reaped by nobody before the test's end.
+// child starts a process that is not reaped before the end of the test.
 func child(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -40,49 +40,49 @@ func open(t *testing.T, pid int) *host.Process {
 	return p
 }
 
-func TestEnded(t *testing.T) {
+func TestExited(t *testing.T) {
 	cmd := child(t, "sleep", "1000")
 	p := open(t, cmd.Process.Pid)
 	for _, within := range []time.Duration{0, time.Nanosecond, time.Millisecond} {
-		if ended, err := p.Ended(within); ended || err != nil {
-			t.Errorf("running, %v: %v, %v", within, ended, err)
+		if exited, err := p.Exited(within); exited || err != nil {
+			t.Errorf("running, %v: %v, %v", within, exited, err)
 		}
 	}
 	if err := p.Signal(unix.SIGTERM); err != nil {
 		t.Error(err)
 	}
-	// It is a zombie now, which has ended although its number is taken.
+	// It is a zombie now, which has exited although its number is taken.
 	for _, within := range []time.Duration{long, 0, -1} {
-		if ended, err := p.Ended(within); !ended || err != nil {
-			t.Errorf("zombie, %v: %v, %v", within, ended, err)
+		if exited, err := p.Exited(within); !exited || err != nil {
+			t.Errorf("zombie, %v: %v, %v", within, exited, err)
 		}
 	}
 	if again := open(t, cmd.Process.Pid); again.PID != cmd.Process.Pid {
-		t.Error("another process")
+		t.Error("not the same process")
 	}
 	cmd.Wait()
-	if ended, err := p.Ended(0); !ended || err != nil {
-		t.Errorf("reaped: %v, %v", ended, err)
+	if exited, err := p.Exited(0); !exited || err != nil {
+		t.Errorf("reaped: %v, %v", exited, err)
 	}
 	if err := p.Signal(unix.SIGKILL); err != nil {
-		t.Errorf("signal to nobody: %v", err)
+		t.Errorf("signal a process that was reaped: %v", err)
 	}
 	if status := cmd.ProcessState.Sys().(interface{ Signaled() bool }); !status.Signaled() {
-		t.Error("it was not the signal that ended it")
+		t.Error("it was not the signal that killed it")
 	}
 }
 
-func TestOpenNobody(t *testing.T) {
+func TestOpenReaped(t *testing.T) {
 	cmd := child(t, "true")
 	cmd.Wait()
 	for _, pid := range []int{cmd.Process.Pid, 0, -1} {
-		if _, err := host.Open(pid); !errors.Is(err, host.ErrEnded) || !strings.Contains(err.Error(), strconv.Itoa(pid)) {
+		if _, err := host.Open(pid); !errors.Is(err, host.ErrExited) || !strings.Contains(err.Error(), strconv.Itoa(pid)) {
 			t.Errorf("process %d: %v", pid, err)
 		}
 	}
 }
 
-// Someone else's child.
+// A process need not be a child of this one.
 func TestGrandchild(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & echo $!; wait")
 	out, err := cmd.StdoutPipe()
@@ -98,14 +98,14 @@ func TestGrandchild(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open(t, pid)
-	if ended, err := p.Ended(0); ended || err != nil {
-		t.Errorf("running: %v, %v", ended, err)
+	if exited, err := p.Exited(0); exited || err != nil {
+		t.Errorf("running: %v, %v", exited, err)
 	}
 	if err := p.Signal(unix.SIGKILL); err != nil {
 		t.Error(err)
 	}
-	if ended, err := p.Ended(-1); !ended || err != nil {
-		t.Errorf("killed: %v, %v", ended, err)
+	if exited, err := p.Exited(-1); !exited || err != nil {
+		t.Errorf("killed: %v, %v", exited, err)
 	}
 	cmd.Wait()
 }
@@ -116,7 +116,7 @@ func TestWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.Wait(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("nobody waits any more: %v", err)
+		t.Errorf("cancelled: %v", err)
 	}
 	done := make(chan error)
 	go func() { done <- p.Wait(t.Context()) }()
@@ -129,15 +129,15 @@ func TestWait(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(long):
-		t.Fatal("it waits for a process that has ended")
+		t.Fatal("Wait does not return for a process that has exited")
 	}
 	if err := p.Wait(ctx); err != nil {
-		t.Errorf("what has ended has, whatever the context says: %v", err)
+		t.Errorf("an exited process and a cancelled context: %v", err)
 	}
 }
 
 // A process that ends by itself is noticed without a signal.
-func TestEndsByItself(t *testing.T) {
+func TestExitsByItself(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -150,37 +150,37 @@ func TestEndsByItself(t *testing.T) {
 	defer cmd.Wait()
 	read.Close()
 	p := open(t, cmd.Process.Pid)
-	if ended, err := p.Ended(0); ended || err != nil {
-		t.Errorf("running: %v, %v", ended, err)
+	if exited, err := p.Exited(0); exited || err != nil {
+		t.Errorf("running: %v, %v", exited, err)
 	}
 	write.Close()
-	if ended, err := p.Ended(long); !ended || err != nil {
-		t.Errorf("at the end of its input: %v, %v", ended, err)
+	if exited, err := p.Exited(long); !exited || err != nil {
+		t.Errorf("at the end of its input: %v, %v", exited, err)
 	}
 }
 
-// After Close nothing is known: above all not that the process ended.
+// After Close the state is unknown: the process is not reported as exited.
 func TestClosed(t *testing.T) {
 	p, err := host.Open(child(t, "sleep", "1000").Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Close()
-	if ended, err := p.Ended(0); ended || err == nil {
-		t.Errorf("got %v, %v", ended, err)
+	if exited, err := p.Exited(0); exited || err == nil {
+		t.Errorf("got %v, %v", exited, err)
 	}
 	if err := p.Signal(unix.SIGTERM); err == nil {
-		t.Error("a signal went somewhere")
+		t.Error("no error for a signal to a closed process")
 	}
 }
 
-func TestNilProcessHasEnded(t *testing.T) {
+func TestNilProcessHasExited(t *testing.T) {
 	p, err := host.Open(0)
-	if !errors.Is(err, host.ErrEnded) || p != nil {
+	if !errors.Is(err, host.ErrExited) || p != nil {
 		t.Fatalf("%v, %v", p, err)
 	}
 	defer p.Close()
-	if ended, err := p.Ended(-1); !ended || err != nil {
-		t.Errorf("%v, %v", ended, err)
+	if exited, err := p.Exited(-1); !exited || err != nil {
+		t.Errorf("%v, %v", exited, err)
 	}
 }

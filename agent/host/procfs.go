@@ -60,7 +60,7 @@ func (h Host) HasProcess(argument string) (bool, error) {
 		}
 		fd, err := unix.Openat(int(proc.Fd()), name+"/cmdline", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		n, err := unix.Read(fd, start)
 		_ = unix.Close(fd)
@@ -109,9 +109,9 @@ func (h Host) parent(pid int) (int, error) {
 	return strconv.Atoi(fields[1])
 }
 
-// ended reports whether the process or thread with this directory in /proc is a
-// zombie, or gone.
-func ended(dir string) bool {
+// exited reports whether the process or thread with this directory in /proc is a
+// zombie, or no longer exists.
+func exited(dir string) bool {
 	fields, err := statFields(dir)
 	return Gone(err) || err == nil && (fields[0] == "Z" || fields[0] == "X")
 }

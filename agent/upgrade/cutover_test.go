@@ -112,7 +112,7 @@ func ended(t *testing.T, cmd *exec.Cmd) bool {
 		return true
 	}
 	defer p.Close()
-	has, err := p.Ended(0)
+	has, err := p.Exited(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 // by itself has none left.
 func protectInside(ctx context.Context, n *node.Node, c containers.Container) error {
 	cgroup, err := n.Host.CgroupOf(c.PID)
-	if errors.Is(err, host.ErrEnded) {
+	if errors.Is(err, host.ErrExited) {
 		return nil
 	}
 	if err != nil {

@@ -65,7 +65,7 @@ func (t *transaction) oldTasks(ctx context.Context, g group) ([]oldTask, error) 
 	for _, m := range g {
 		for _, id := range t.previous[m.name] {
 			old, err := t.oldTask(ctx, m, id)
-			if errors.Is(err, host.ErrEnded) {
+			if errors.Is(err, host.ErrExited) {
 				continue // it exited by itself
 			}
 			if err != nil {
@@ -133,7 +133,7 @@ func (t *transaction) stopFast(ctx context.Context, old oldTask) error {
 		if old.protects {
 			wait = min(wait, sweep)
 		}
-		ended, err := old.process.Ended(max(0, wait))
+		ended, err := old.process.Exited(max(0, wait))
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (t *transaction) killLeft(old oldTask) error {
 	}
 	for _, pid := range pids {
 		p, err := host.Open(pid)
-		if errors.Is(err, host.ErrEnded) {
+		if errors.Is(err, host.ErrExited) {
 			continue
 		}
 		if err != nil {
@@ -176,7 +176,7 @@ func (t *transaction) killLeft(old oldTask) error {
 		if err := p.Signal(unix.SIGKILL); err != nil {
 			return err
 		}
-		if _, err := p.Ended(time.Second); err != nil {
+		if _, err := p.Exited(time.Second); err != nil {
 			return err
 		}
 	}

@@ -145,7 +145,7 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
 	defer cancel()
 	first, err := host.Open(c.PID)
-	if err != nil && !errors.Is(err, host.ErrEnded) { // if it has ended, its gate directory may say why
+	if err != nil && !errors.Is(err, host.ErrExited) { // if it has ended, its gate directory may say why
 		return err
 	}
 	defer first.Close()

@@ -175,9 +175,9 @@ func (c container) staged(t testing.TB, p process) {
 	}
 }
 
-// Ended waits for a moment and reports whether the process is a zombie: nothing
+// Exited waits for a moment and reports whether the process is a zombie: nothing
 // reaps it before the test does.
-func (p process) Ended(within time.Duration) (bool, error) {
+func (p process) Exited(within time.Duration) (bool, error) {
 	time.Sleep(within)
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
 	return strings.Contains(string(stat), ") Z "), err
