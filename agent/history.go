@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,11 +62,10 @@ func (a *Agent) History() ([]Entry, error) {
 		return nil, err
 	}
 	entries := []Entry{}
-	for i := len(numbers) - 1; i >= 0; i-- {
-		records, err := journal.Read(a.node.Journals(), numbers[i])
-		e := entry(numbers[i], records)
-		var unknown *format.UnknownError
-		if errors.As(err, &unknown) {
+	for _, number := range slices.Backward(numbers) {
+		records, err := journal.Read(a.node.Journals(), number)
+		e := entry(number, records)
+		if _, ok := errors.AsType[*format.UnknownError](err); ok {
 			e.Outcome, e.Why = Unreadable, err.Error()
 		} else if err != nil {
 			return nil, err

@@ -21,33 +21,33 @@ type layer struct {
 // layers reads the sources of a config file, lowest first: the file itself, then
 // the overrides that exist.
 func (r *Renderer) layers(service string, f File, all *report.Problems) []layer {
-	bad := func(file, format string, args ...any) {
-		all.Addf(report.Place{File: file}, f.Where, format, args...)
+	bad := func(format string, args ...any) {
+		all.Addf(report.Place{}, f.Where, format, args...)
 	}
 	if f.Format != "ini" && f.Format != "text" && f.Format != "" {
-		bad("", "format is %q; expected ini or text", f.Format)
+		bad("format is %q; expected ini or text", f.Format)
 	}
 	base := layer{text: text{key: f.Where, service: service, oneLine: f.Format == "ini"}, template: true}
 	switch {
 	case f.Template != "":
 		file, body, err := r.template(f.Template)
 		if err != nil {
-			bad("", "%w", err)
+			bad("%w", err)
 		}
 		base.file, base.body = file, string(body)
 	case f.Source != "":
 		body, err := os.ReadFile(f.Source)
 		if err != nil {
-			bad("", "%w", readError("source", f.Source, err))
+			bad("%w", readError("source", f.Source, err))
 		}
 		if len(f.Overrides) > 0 {
-			bad("", "a source is copied unchanged and has no overrides; use template or content")
+			bad("a source is copied unchanged and has no overrides; use template or content")
 		}
 		base.file, base.body, base.template = f.Source, string(body), false
 	case f.Content != "":
 		base.file, base.body = f.Where+".content", f.Content
 	default:
-		bad("", "has no content; set template, source or content")
+		bad("has no content; set template, source or content")
 	}
 	layers := []layer{base}
 	for _, pattern := range f.Overrides {
@@ -55,7 +55,7 @@ func (r *Renderer) layers(service string, f File, all *report.Problems) []layer 
 		r.markNamed(name)
 		name = path.Clean(strings.ReplaceAll(name, "{host}", r.in.Host))
 		if !inside(name) {
-			bad("", "override %q is outside the overrides directory; expected a path below it", pattern)
+			bad("override %q is outside the overrides directory; expected a path below it", pattern)
 			continue
 		}
 		if r.in.Overrides == "" {
@@ -67,7 +67,7 @@ func (r *Renderer) layers(service string, f File, all *report.Problems) []layer 
 			continue
 		}
 		if err != nil {
-			bad("", "%w", readError("override", file, err))
+			bad("%w", readError("override", file, err))
 			continue
 		}
 		over := layer{text: base.text, template: isTemplate(file)}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -204,9 +205,7 @@ func TestEveryVariableOfTheProfileIsUsed(t *testing.T) {
 func over(base, own map[string]any) map[string]any {
 	all := map[string]any{}
 	for _, m := range []map[string]any{base, own} {
-		for name, value := range m {
-			all[name] = value
-		}
+		maps.Copy(all, m)
 	}
 	return all
 }

@@ -195,8 +195,7 @@ func (r *Renderer) addINI(l layer, err error, all *report.Problems) {
 	}
 	for _, err := range lines {
 		p := report.Problem{Place: report.Place{File: l.file}, Key: l.key, Text: err.Error()}
-		var at *ini.Error
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*ini.Error](err); ok {
 			p.Text = at.Text
 			if l.template && strings.Contains(l.body, "{{") {
 				p.File += " as rendered"

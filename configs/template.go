@@ -85,8 +85,7 @@ var ErrInstanceData = errors.New("no such instance data")
 // whether execution can be repeated to find the next one.
 func (x *execution) explain(err error, refs references) (report.Problem, bool) {
 	p := x.locate(err)
-	var lacks *missing
-	if errors.As(err, &lacks) {
+	if lacks, ok := errors.AsType[*missing](err); ok {
 		p.Text = x.r.redactor.Text(lacks.text)
 		x.reported[missing{kind: lacks.kind, name: lacks.name}] = true
 		return p, true

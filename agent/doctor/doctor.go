@@ -68,8 +68,7 @@ func checkJournal(n *node.Node) Check {
 
 func checkNodeFile(n *node.Node) Check {
 	_, err := target.Read(n, target.Options{}, "check")
-	var bad node.BadInput
-	if errors.As(err, &bad) {
+	if _, ok := errors.AsType[node.BadInput](err); ok {
 		return Check{"node file", Bad, err.Error(), "fix it; `kollet plan` reads it again"}
 	}
 	if err != nil {

@@ -83,8 +83,7 @@ func Interrupted(root string) (*Begun, error) {
 	}
 	var m mark
 	err = format.Decode(path, data, Format, &m)
-	var unknown *format.UnknownError
-	if errors.As(err, &unknown) {
+	if _, ok := errors.AsType[*format.UnknownError](err); ok {
 		return nil, fmt.Errorf("read what the bootstrap was told: %w", err)
 	}
 	if err != nil {

@@ -43,12 +43,13 @@ var unitTemplate = template.Must(template.New(UnitName).Parse(unitText))
 
 // Text is the unit's file.
 func (u Unit) Text() string {
-	program := quote(u.Program)
+	var program strings.Builder
+	program.WriteString(quote(u.Program))
 	for _, flag := range u.Flags {
-		program += " " + quote(flag)
+		program.WriteString(" " + quote(flag))
 	}
 	var b bytes.Buffer
-	err := unitTemplate.Execute(&b, map[string]string{"Engine": u.Engine, "Program": program, "State": specifiers.Replace(u.State)})
+	err := unitTemplate.Execute(&b, map[string]string{"Engine": u.Engine, "Program": program.String(), "State": specifiers.Replace(u.State)})
 	if err != nil {
 		panic(err) // plain data
 	}

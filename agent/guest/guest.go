@@ -155,7 +155,7 @@ func parseArguments(args []string) (name, uuid string, ok bool) {
 func guestName(option string) string {
 	const mark = "\x00"
 	option = strings.ReplaceAll(option, ",,", mark)
-	for _, part := range strings.Split(option, ",") {
+	for part := range strings.SplitSeq(option, ",") {
 		if value, ok := strings.CutPrefix(part, "guest="); ok {
 			return strings.ReplaceAll(value, mark, ",")
 		}

@@ -254,7 +254,7 @@ func inheritCPUs(from, to string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(to, file), all, 0); err != nil {
+		if err := os.WriteFile(filepath.Join(to, file), all, 0); err != nil { //nolint:gosec // both paths are below /sys/fs/cgroup
 			return err
 		}
 	}

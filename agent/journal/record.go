@@ -65,8 +65,9 @@ func (s Step) Text(e Event) string {
 		return "undo " + text
 	case Failed:
 		return text + " (failed)"
+	default:
+		return text
 	}
-	return text
 }
 
 // Outcome of a transaction.

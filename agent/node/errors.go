@@ -28,8 +28,7 @@ func (e NeedsOperator) Unwrap() error { return e.Err }
 // WithoutPath returns the reason of an error about a file, for a message that
 // has named the file already.
 func WithoutPath(err error) error {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err
 	}
 	return err

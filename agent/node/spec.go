@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,9 +58,7 @@ func (n *Node) ContainerSpec(s generation.Service, number int) containers.Spec {
 	spec.Entrypoint = append(spec.Entrypoint, "--")
 	spec.Command = s.Argv
 	spec.Env = map[string]string{"KOLLA_SERVICE_NAME": s.Name, gate.Strategy: gate.StrategyOnce}
-	for key, value := range s.Spec.Env {
-		spec.Env[key] = value
-	}
+	maps.Copy(spec.Env, s.Spec.Env)
 	store := n.Store()
 	spec.Mounts = append(slices.Clone(s.Spec.Mounts),
 		containers.Mount{Type: containers.Bind, Source: filepath.Join(store.Path(number), StartName), Target: gate.Start, ReadOnly: true},

@@ -213,10 +213,10 @@ func (d *document) checkStruct(n *yaml.Node, t reflect.Type, key string) {
 	}
 	fields := map[string]reflect.Type{}
 	var names []string
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		if name != "" && name != "-" {
-			fields[name] = t.Field(i).Type
+			fields[name] = field.Type
 			names = append(names, name)
 		}
 	}

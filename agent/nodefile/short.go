@@ -45,7 +45,7 @@ func shortMount(text string) (Mount, error) {
 	if len(parts) < 3 {
 		return m, nil
 	}
-	for _, option := range strings.Split(parts[2], ",") {
+	for option := range strings.SplitSeq(parts[2], ",") {
 		switch {
 		case option == "ro":
 			m.ReadOnly = true

@@ -170,7 +170,7 @@ func said(c Change) string {
 	}
 	for _, f := range c.Files {
 		words := []string{f.Path}
-		for _, line := range strings.Split(f.Diff, "\n") {
+		for line := range strings.SplitSeq(f.Diff, "\n") {
 			if strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "---") || strings.HasPrefix(line, "+") && !strings.HasPrefix(line, "+++") {
 				words = append(words, line[:1], line[1:])
 			}

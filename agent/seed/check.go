@@ -72,7 +72,7 @@ func publicKey(line string) error {
 		return fmt.Errorf("the key of type %s is damaged; copy the whole line of the .pub file", fields[0])
 	}
 	size := binary.BigEndian.Uint32(data)
-	if uint64(size) > uint64(len(data)-4) || string(data[4:4+size]) != fields[0] {
+	if int64(size) > int64(len(data)-4) || string(data[4:4+size]) != fields[0] {
 		return fmt.Errorf("the key is not of the type %s that stands before it; copy the whole line of the .pub file", fields[0])
 	}
 	return nil

@@ -50,9 +50,10 @@ func Make(m *Machine, format Format) (*Seed, error) {
 	}
 	s := &Seed{Format: format, Files: map[string][]byte{}}
 	if format == ConfigDrive {
-		return s, s.configDrive(m, user)
+		s.configDrive(m, user)
+	} else {
+		s.noCloud(m, user)
 	}
-	s.noCloud(m, user)
 	return s, nil
 }
 
@@ -94,7 +95,7 @@ func (s *Seed) noCloud(m *Machine, user []byte) {
 }
 
 // configDrive writes a config drive's files, as Nova does.
-func (s *Seed) configDrive(m *Machine, user []byte) error {
+func (s *Seed) configDrive(m *Machine, user []byte) {
 	keys := map[string]string{}
 	for i, key := range m.SSHKeys {
 		keys[fmt.Sprintf("key-%d", i)] = key
@@ -112,5 +113,4 @@ func (s *Seed) configDrive(m *Machine, user []byte) error {
 	if len(m.Interfaces) > 0 {
 		s.Files[dir+"network_data.json"] = asJSON(m.networkData())
 	}
-	return nil
 }

@@ -160,8 +160,7 @@ func TestRead(t *testing.T) {
 				}
 				return
 			}
-			var bad node.BadInput
-			if !errors.As(err, &bad) {
+			if _, ok := errors.AsType[node.BadInput](err); !ok {
 				t.Fatalf("got %v", err)
 			}
 			_, problem, _ := strings.Cut(err.Error(), "node.yaml")

@@ -16,7 +16,7 @@ import (
 // services are written as NAME, NAME+MATE,… for together, NAME>DEP,… for after,
 // with ! behind it if its container stays.
 func services(text string) (list []generation.Service) {
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		word, stays := strings.CutSuffix(word, "!")
 		word, deps, _ := strings.Cut(word, ">")
 		name, mates, _ := strings.Cut(word, "+")

@@ -1,6 +1,7 @@
 package userdata_test
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,9 +114,7 @@ func TestBadNodes(t *testing.T) {
 
 func merged(files map[string]string, node string) map[string]string {
 	all := map[string]string{"node.yaml": node}
-	for name, content := range files {
-		all[name] = content
-	}
+	maps.Copy(all, files)
 	return all
 }
 

@@ -35,7 +35,7 @@ func becomeUser(user account) error {
 	groups := user.groups32()
 	var first unsafe.Pointer
 	if len(groups) > 0 {
-		first = unsafe.Pointer(&groups[0])
+		first = unsafe.Pointer(&groups[0]) //nolint:gosec // the system call takes an array
 	}
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(first), 0); errno != 0 {
 		return fmt.Errorf("set groups %v of %s: %w", user.groups, user, errno)
@@ -63,7 +63,7 @@ func becomeUser(user account) error {
 // execute replaces this process. It returns only on failure.
 func execute(program string, argv, env []string) error {
 	// syscall.Exec also gives back the limit of open files that Go raised.
-	err := syscall.Exec(program, argv, env)
+	err := syscall.Exec(program, argv, env) //nolint:gosec // becoming the service is its purpose
 	code := gate.ExitExec
 	if errors.Is(err, syscall.ENOENT) {
 		code = gate.ExitProgram

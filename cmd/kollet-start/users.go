@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -208,11 +209,8 @@ func (n names) account(spec string) (account, error) {
 func (n names) memberships(user string) []int {
 	var gids []int
 	for _, g := range n.groups {
-		for _, m := range g.members {
-			if m == user {
-				gids = append(gids, g.gid)
-				break
-			}
+		if slices.Contains(g.members, user) {
+			gids = append(gids, g.gid)
 		}
 	}
 	return gids

@@ -31,7 +31,7 @@ func warmUp(command []string, user account, env []string, limit time.Duration) e
 		Credential: &syscall.Credential{Uid: uint32(user.uid), Gid: uint32(user.gid), Groups: user.groups32()},
 	}
 	fd := uintptr(null)
-	pid, err := syscall.ForkExec(program, command, &syscall.ProcAttr{Env: env, Files: []uintptr{fd, fd, fd}, Sys: &attr})
+	pid, err := syscall.ForkExec(program, command, &syscall.ProcAttr{Env: env, Files: []uintptr{fd, fd, fd}, Sys: &attr}) //nolint:gosec // the warm-up command of the node file
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func TestWarmUpIsBoundedAndLeavesNothing(t *testing.T) {
 			}
 			data, err := os.ReadFile(file)
 			check(t, err)
-			for _, pid := range strings.Fields(string(data)) {
+			for pid := range strings.FieldsSeq(string(data)) {
 				n, err := strconv.Atoi(pid)
 				check(t, err)
 				for alive(n) { // until its new parent has taken note

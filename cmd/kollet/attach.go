@@ -62,7 +62,7 @@ func sizes(ctx context.Context, f *os.File) <-chan [2]uint16 {
 			select {
 			case <-ctx.Done():
 				return
-			case size <- [2]uint16{uint16(columns), uint16(rows)}:
+			case size <- [2]uint16{uint16(columns), uint16(rows)}: //nolint:gosec // the kernel keeps them in 16 bits
 			}
 		}
 	}()

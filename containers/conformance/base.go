@@ -66,7 +66,7 @@ func baseImage(t *testing.T, word string) v1.Image {
 	add(tar.Header{Name: "bin/busybox", Mode: 0o755}, string(program))
 	applets, err := exec.Command(busybox, "--list").Output()
 	must(t, err)
-	for _, applet := range strings.Fields(string(applets)) {
+	for applet := range strings.FieldsSeq(string(applets)) {
 		if applet != "busybox" {
 			add(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + applet, Linkname: "busybox", Mode: 0o777}, "")
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -128,9 +129,7 @@ func (e *Engine) create(ctx context.Context, id string, spec containers.Spec) (v
 
 func labels(spec containers.Spec, image containers.Image) map[string]string {
 	out := map[string]string{}
-	for key, value := range spec.Labels {
-		out[key] = value
-	}
+	maps.Copy(out, spec.Labels)
 	out[nameLabel] = spec.Name
 	out[imageLabel] = image.ID
 	out[restart.PolicyLabel] = string(spec.Restart)

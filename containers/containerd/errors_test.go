@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -93,7 +93,7 @@ func TestEngineErrors(t *testing.T) {
 func registry(t *testing.T, start func(*httptest.Server), answer http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(answer)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	start(server)
 	t.Cleanup(server.Close)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())

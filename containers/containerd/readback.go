@@ -107,7 +107,7 @@ func changed(spec *containers.Spec, nowText, wasText []byte) error {
 		spec.Ulimits = nil
 		for _, l := range now.Process.Rlimits {
 			name := strings.ToLower(strings.TrimPrefix(l.Type, "RLIMIT_"))
-			spec.Ulimits = append(spec.Ulimits, containers.Ulimit{Name: name, Soft: int64(l.Soft), Hard: int64(l.Hard)})
+			spec.Ulimits = append(spec.Ulimits, containers.Ulimit{Name: name, Soft: int64(l.Soft), Hard: int64(l.Hard)}) //nolint:gosec // unlimited is -1
 		}
 	}
 	if differ(now.Linux.Namespaces, was.Linux.Namespaces) {

@@ -33,8 +33,7 @@ func (e Engine) Is(kind Kind, err error) bool {
 // classify returns the kind that the error was marked with, else the first of
 // kinds that its type or its text shows.
 func (e Engine) classify(kinds []Kind, err error) Kind {
-	var m marked
-	if errors.As(err, &m) {
+	if m, ok := errors.AsType[marked](err); ok {
 		return m.kind
 	}
 	for _, k := range kinds {

@@ -240,7 +240,7 @@ func (m *many) clear() {
 			if err != nil || len(pids) == 0 {
 				break
 			}
-			for _, pid := range strings.Fields(string(pids)) {
+			for pid := range strings.FieldsSeq(string(pids)) {
 				if n, err := strconv.Atoi(pid); err == nil && n > 1 {
 					_ = syscall.Kill(n, syscall.SIGKILL)
 				}

@@ -58,7 +58,7 @@ func parseRule(line string) (r rule, err error) {
 	if plain.MatchString(fields[0]) {
 		r.example = fields[0]
 	}
-	for _, note := range strings.Split(fields[2], ";") {
+	for note := range strings.SplitSeq(fields[2], ";") {
 		note = strings.TrimSpace(note)
 		if expr, ok := strings.CutPrefix(note, "except "); ok {
 			if r.except, err = compile(expr); err != nil {

@@ -68,8 +68,7 @@ func describe(t reflect.Type) value {
 		if t == reflect.TypeFor[nodefile.Mount]() {
 			v.short = "SOURCE:TARGET[:OPTION,…]"
 		}
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 			if key != "" && key != "-" {
 				v.fields = append(v.fields, field{key, f.Tag.Get("doc"), describe(f.Type)})

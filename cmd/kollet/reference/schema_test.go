@@ -36,6 +36,7 @@ func schema(v value) map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": schema(*v.item)}
 	case mapping:
 		return object(v)
+	case anything:
 	}
 	return map[string]any{}
 }

@@ -86,8 +86,9 @@ func New(s Screen) Printer {
 		return &document{printer: p, encode: toJSON}
 	case YAML:
 		return &document{printer: p, encode: toYAML}
+	default:
+		return &table{p}
 	}
-	return &table{p}
 }
 
 // printer is what all formats share.
