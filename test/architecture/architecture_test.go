@@ -30,7 +30,7 @@ var rooms = map[string][]string{
 		"agent/journal", "agent/node", "agent/nodefile", "agent/plan", "agent/target", "configs", "configs/redact", "containers"},
 	"agent/doctor": {"agent/generation", "agent/host", "agent/node", "agent/target", "containers"},
 	"agent/fetch":  {"agent/archive", "agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},
-	"agent/plan":   {"agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},
+	"agent/plan":   {"agent/generation", "agent/host", "agent/node", "agent/nodefile", "agent/target", "containers"},
 	"agent/target": {"agent/generation", "agent/journal", "agent/node", "agent/nodefile", "configs", "configs/redact", "configs/report", "containers"},
 	"agent/node": {"agent/gate", "agent/generation", "agent/guest", "agent/host", "agent/journal", "agent/nodefile",
 		"configs", "configs/kolla", "containers"},
