@@ -13,11 +13,11 @@ import (
 	"github.com/kollet/kollet/test/tiny/image"
 )
 
-// services of a node that is small enough for a test.
+// services are the services of a small node.
 var services = []string{"alpha", "beta", "gamma"}
 
-// tinyNode is a node file with three services of one image: beta and gamma come
-// after alpha.
+// tinyNode returns a node file with three services of one image. beta and gamma depend
+// on alpha.
 func tinyNode(tag string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "profile: none\nimages: {registry: %s, tag: %s}\nservices:\n", repository, tag)
@@ -43,8 +43,8 @@ func tinyImages(t *testing.T) func(string) {
 	}
 }
 
-// TestFirstBoot boots a node for the first time, with each kind of seed and in
-// each of its shapes, and then once more.
+// TestFirstBoot boots a node for the first time, with each kind of seed, by kernel and
+// by boot loader, and then reboots it.
 func TestFirstBoot(t *testing.T) {
 	for _, p := range []plan{
 		{name: "nocloud", seed: "nocloud", direct: true},
@@ -60,7 +60,7 @@ func TestFirstBoot(t *testing.T) {
 	}
 }
 
-// firstBoot wants cloud-init to have brought the node up.
+// firstBoot requires that cloud-init bootstrapped the node.
 func (n *node) firstBoot() {
 	n.t.Helper()
 	status := n.do("cloud-init", "status", "--wait", "--long")
@@ -75,10 +75,10 @@ func (n *node) firstBoot() {
 	}
 	check(n.t, json.Unmarshal([]byte(n.must("cat", "/run/cloud-init/result.json")), &result))
 	if len(result.V1.Errors) > 0 {
-		n.t.Fatalf("cloud-init's errors: %q", result.V1.Errors)
+		n.t.Fatalf("cloud-init reports errors: %q", result.V1.Errors)
 	}
 	n.up()
-	n.t.Logf("%s: cloud-init took its data from %s", n.name, result.V1.Datasource)
+	n.t.Logf("%s: cloud-init used data source %s", n.name, result.V1.Datasource)
 	if f := n.finished(); !f.OK || f.Generation != 1 || f.Error != "" {
 		n.t.Fatalf("%s: %+v", firstboot.FinishedPath, f)
 	}
@@ -98,7 +98,8 @@ func (n *node) finished() (f firstboot.Finished) {
 	return f
 }
 
-// rebooted wants a reboot to bring back the services, and to begin nothing anew.
+// rebooted requires that a reboot starts the same containers and does not bootstrap
+// again.
 func (n *node) rebooted() {
 	n.t.Helper()
 	before, log, finished := n.healthy(), n.must("cat", firstboot.LogPath), n.finished()

@@ -12,14 +12,14 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// Versions of the node's images that make builds: they differ by a label.
+// Versions of the node's images that make builds. They differ only in a label.
 const (
 	oldVersion = "26.2.2"
 	newVersion = "26.2.2-1"
 )
 
-// libvirtNode is a node file with libvirt alone, and patience: it starts a
-// program of QEMU to learn what that can do.
+// libvirtNode returns a node file with libvirt only. The probe's times are long, because
+// libvirtd starts each QEMU program to learn its capabilities.
 func libvirtNode(tag string) string {
 	return fmt.Sprintf(`images: {registry: %s, tag: %q}
 network: none
@@ -37,9 +37,9 @@ const (
 	guestDir  = "/var/lib/nova/instances/" + guestUUID // in the container
 )
 
-// TestGuestUnderSystemd has a guest survive upgrades of libvirt on a node with
-// systemd and cgroup v2: first where libvirt put it, then out of the container's
-// own cgroup, where kollet has to move it from.
+// TestGuestUnderSystemd upgrades libvirt under a guest on a node with systemd and cgroup
+// v2: first with the guest in the cgroup where libvirt put it, then in the container's
+// cgroup, from which kollet must move it.
 func TestGuestUnderSystemd(t *testing.T) {
 	n := newNode(t, plan{
 		name: "guest", seed: "config-drive", direct: true, memory: 3072, nodeFile: libvirtNode(oldVersion),
@@ -64,14 +64,14 @@ func TestGuestUnderSystemd(t *testing.T) {
 	scope := n.cgroup(guest.PID)
 	contains(t, scope, "/machine.slice/kollet-guests-", ".scope")
 	contains(t, n.must("systemctl", "show", "--property", "ActiveState,KillMode", filepath.Base(scope)), "ActiveState=active", "KillMode=none")
-	// What systemd does of its own accord must not take the scope for its own.
+	// The scope must survive a reload of systemd and a restart of Docker.
 	n.must("systemctl", "daemon-reload")
 	n.must("systemctl", "restart", "docker")
 	n.lives(guest)
 	n.healthy()
 }
 
-// bootGuest starts the guest, and waits until it counts.
+// bootGuest defines and starts the guest, and waits until it prints its ticks.
 func (n *node) bootGuest() {
 	n.t.Helper()
 	volume := strings.TrimSpace(n.must("docker", "volume", "inspect", "--format", "{{.Mountpoint}}", "nova_compute"))
@@ -88,7 +88,7 @@ func (n *node) virsh(args ...string) string {
 	return n.must(append([]string{"kollet", "exec", "nova-libvirt", "--", "virsh"}, args...)...)
 }
 
-// ticks is what the guest has counted to, without a break.
+// ticks returns the guest's last tick, and fails if one before it is missing.
 func (n *node) ticks() int {
 	n.t.Helper()
 	console := n.must("docker", "exec", "nova-libvirt", "cat", guestDir+"/"+machine.Console)
@@ -101,7 +101,7 @@ func (n *node) ticks() int {
 		now, err := strconv.Atoi(number)
 		check(n.t, err)
 		if now != last+1 {
-			n.t.Fatalf("the guest's count is broken: %d after %d", now, last)
+			n.t.Fatalf("the guest skipped ticks: %d after %d", now, last)
 		}
 		last = now
 	}
@@ -112,12 +112,12 @@ func (n *node) awaitTick(want int) {
 	n.t.Helper()
 	for deadline := time.Now().Add(workTime); n.ticks() < want; time.Sleep(2 * time.Second) {
 		if time.Now().After(deadline) {
-			n.t.Fatalf("the guest does not count to %d", want)
+			n.t.Fatalf("the guest does not reach tick %d", want)
 		}
 	}
 }
 
-// guest is the one guest.
+// guest returns the guest, and fails unless exactly one runs.
 func (n *node) guest() agent.Guest {
 	n.t.Helper()
 	var guests []agent.Guest
@@ -128,7 +128,7 @@ func (n *node) guest() agent.Guest {
 	return guests[0]
 }
 
-// cgroup is where a process is.
+// cgroup returns the cgroup of a process.
 func (n *node) cgroup(pid int) string {
 	n.t.Helper()
 	text := strings.TrimSpace(n.must("cat", fmt.Sprintf("/proc/%d/cgroup", pid)))
@@ -139,8 +139,8 @@ func (n *node) cgroup(pid int) string {
 	return at
 }
 
-// exposeGuest puts the guest where a libvirt without machined, or with a cgroup
-// namespace of its own, leaves it: into its container's cgroup.
+// exposeGuest moves the guest into its container's cgroup, where libvirt leaves guests
+// without machined or with a private cgroup namespace.
 func (n *node) exposeGuest(guest agent.Guest) {
 	n.t.Helper()
 	first := strings.TrimSpace(n.must("docker", "inspect", "--format", "{{.State.Pid}}", "nova-libvirt"))
@@ -149,11 +149,11 @@ func (n *node) exposeGuest(guest agent.Guest) {
 	into := "/sys/fs/cgroup" + n.cgroup(pid) + "/cgroup.procs"
 	n.must("sh", "-c", fmt.Sprintf("echo %d >%s", guest.PID, into))
 	if now := n.guest(); len(now.Exposed) == 0 {
-		n.t.Fatalf("kollet does not see that a stop of libvirt would kill the guest: %+v", now)
+		n.t.Fatalf("kollet does not report that stopping libvirt would kill the guest: %+v", now)
 	}
 }
 
-// upgradeUnder upgrades libvirt under the guest.
+// upgradeUnder upgrades libvirt and requires that the guest survives.
 func (n *node) upgradeUnder(guest agent.Guest, tag string) {
 	n.t.Helper()
 	before := n.ticks()
@@ -167,8 +167,8 @@ func (n *node) upgradeUnder(guest agent.Guest, tag string) {
 	n.must("kollet", "verify")
 }
 
-// lives wants the guest to be the same process, to count on, and libvirt to know
-// it.
+// lives requires that the guest is the same process, prints more ticks, and is listed
+// by libvirt.
 func (n *node) lives(guest agent.Guest) {
 	n.t.Helper()
 	if now := n.guest(); !now.Same(guest.Guest) {

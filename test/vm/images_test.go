@@ -11,11 +11,11 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// repository is where the node believes that its images come from. It cannot
-// reach it: they come in an archive.
+// repository is the registry and path of the node's images. The node cannot reach it
+// and loads its images from an archive.
 const repository = "registry.example.com/kolla"
 
-// archive writes images into a file, as docker save does.
+// archive writes images into an image archive, as docker save does.
 func archive(t testing.TB, path string, images map[string]v1.Image) {
 	t.Helper()
 	refs := map[name.Reference]v1.Image{}
@@ -27,7 +27,7 @@ func archive(t testing.TB, path string, images map[string]v1.Image) {
 	check(t, tarball.MultiRefWriteToFile(path, refs))
 }
 
-// nodeImages are images that make built, by NAME:TAG.
+// nodeImages returns images that make images has built, by NAME:TAG.
 func nodeImages(t testing.TB, tags ...string) map[string]v1.Image {
 	t.Helper()
 	registry := machine.NewRegistry(t, machine.RegistryDir(built(t, "registry")))

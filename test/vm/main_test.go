@@ -8,34 +8,34 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// QEMU ends with the machine that it runs in, whatever becomes of the test.
+// The virtual machines are killed with the test machine, however the test ends.
 func TestMain(m *testing.M) { machine.Main(m) }
 
-// built is a path below the build directory that make fills: KOLLET_BUILD, else
-// the checkout's.
+// built returns a path below the build directory that make fills: KOLLET_BUILD, or
+// build in the checkout.
 func built(t testing.TB, path string) string {
 	t.Helper()
 	dir := os.Getenv("KOLLET_BUILD")
 	if dir == "" {
 		dir = "../../build"
 	}
-	return there(t, filepath.Join(dir, path))
+	return existing(t, filepath.Join(dir, path))
 }
 
-// program is a binary that make builds.
+// program returns the path of a program that make build has built.
 func program(t testing.TB, name string) string {
 	t.Helper()
-	return there(t, filepath.Join("../../bin", name))
+	return existing(t, filepath.Join("../../bin", name))
 }
 
-func there(t testing.TB, path string) string {
+func existing(t testing.TB, path string) string {
 	t.Helper()
 	full, err := filepath.Abs(path)
 	if err == nil {
 		_, err = os.Stat(full)
 	}
 	if err != nil {
-		t.Fatalf("%v: run make test-vm, which builds it", err)
+		t.Fatalf("%v: build it with make node-image guest images", err)
 	}
 	return full
 }

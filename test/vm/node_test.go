@@ -13,24 +13,25 @@ import (
 	"github.com/kollet/kollet/agent"
 )
 
-// node is a virtual machine that is a node.
+// node is a node on a virtual machine.
 type node struct {
 	*vm
 }
 
-// plan says how a node is made.
+// plan describes a node to create.
 type plan struct {
 	name     string
 	seed     string // format of kollet seed
 	direct   bool   // boot by kernel and ramdisk
 	memory   int    // MiB
 	nodeFile string
-	tools    func(dir string) // puts more beside the archive of images
+	tools    func(dir string) // adds files to the tools disk
 }
 
-// helper is the test's own cloud-config: at every boot it brings up what runs
-// the test's commands. Nothing of it is in the node's image. systemd is not to
-// wait for what has yet to come, which waits for cloud-init in turn.
+// helper is a cloud-config part that starts vmagent, which runs the test's commands, at
+// each boot. The node image does not contain it. --no-block and
+// DefaultDependencies=no are needed because cloud-init would otherwise wait for units
+// that wait for cloud-init.
 const helper = `#cloud-config
 bootcmd:
   - mkdir -p ` + toolsDir + `
@@ -43,8 +44,8 @@ const (
 	imagesFile = "images.tar"
 )
 
-// newNode makes a node whose cloud-init finds user-data and a seed that kollet
-// made, and whose images are on a second disk.
+// newNode creates a node with user-data and a seed that kollet made, and a tools disk
+// that holds the node's images.
 func newNode(t *testing.T, p plan) *node {
 	t.Helper()
 	work := t.TempDir()
@@ -87,10 +88,10 @@ func (n *node) tell() {
 	n.keep("journal.log", "journalctl", "--no-pager", "-b", "all")
 	n.keep("cloud-init.log", "sh", "-c", "cat /var/log/cloud-init.log /var/log/cloud-init-output.log /run/cloud-init/result.json")
 	n.keep("kollet.log", "sh", "-c", "cd /var/lib/kollet; kollet history; kollet status; tail -n +1 /var/log/kollet/* provision-* journal/*; docker ps -a")
-	n.t.Logf("the machine's disk and logs are in %s\n%s", n.dir, n.lastLines())
+	n.t.Logf("the node's disk and logs are in %s\n%s", n.dir, n.lastLines())
 }
 
-// fileSystem makes an image of a file system that holds a directory.
+// fileSystem creates an ext4 image with the content of a directory.
 func fileSystem(t *testing.T, dir string) string {
 	t.Helper()
 	var size int64 = 16 << 20
@@ -119,7 +120,7 @@ func copyFile(t *testing.T, to, from string) {
 	check(t, out.Close())
 }
 
-// ask runs kollet in the machine with JSON output into a value.
+// ask runs kollet on the node with JSON output and decodes it.
 func (n *node) ask(into any, args ...string) {
 	n.t.Helper()
 	out := n.must(append([]string{"kollet", "-o", "json"}, args...)...)
@@ -128,19 +129,17 @@ func (n *node) ask(into any, args ...string) {
 	}
 }
 
-// up waits until systemd has started everything, or given up, and wants nothing
-// to have failed.
+// up waits until systemd has started all units, and requires that none failed.
 func (n *node) up() {
 	n.t.Helper()
 	a := n.do("systemctl", "is-system-running", "--wait")
 	if state := strings.TrimSpace(a.Stdout); state != "running" {
-		n.t.Fatalf("the machine is %s\n%s", state, n.do("systemctl", "--failed", "--no-pager").Stdout)
+		n.t.Fatalf("systemd reports %q; failed units:\n%s", state, n.do("systemctl", "--failed", "--no-pager").Stdout)
 	}
 	n.t.Logf("%s is up %.0f s after power on", n.name, time.Since(n.since).Seconds())
 }
 
-// healthy wants the whole node healthy; engines and services may need a moment
-// after a boot.
+// healthy waits until all services are healthy.
 func (n *node) healthy() agent.Status {
 	n.t.Helper()
 	var s agent.Status
@@ -155,7 +154,7 @@ func (n *node) healthy() agent.Status {
 	}
 }
 
-// contains wants each of the words in a text.
+// contains requires each of the words in a text.
 func contains(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {

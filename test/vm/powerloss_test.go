@@ -13,7 +13,7 @@ import (
 	"github.com/kollet/kollet/test/vm/channel"
 )
 
-// losses is how often the power is taken away: KOLLET_POWER_LOSSES, else 5.
+// losses returns the number of power losses: KOLLET_POWER_LOSSES, or 5.
 func losses(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("KOLLET_POWER_LOSSES")
@@ -27,14 +27,14 @@ func losses(t *testing.T) int {
 	return n
 }
 
-// TestPowerLoss takes a node's power away at random instants of its upgrades. It
-// must come up again wholly old or wholly new, healthy, and by itself.
+// TestPowerLoss cuts a node's power at random instants of upgrades. After the next
+// boot, unattended, all services must be healthy and on the same generation.
 func TestPowerLoss(t *testing.T) {
 	n := newNode(t, plan{name: "powerloss", seed: "nocloud", direct: true, memory: 2048, nodeFile: tinyNode("v1"), tools: tinyImages(t)})
 	n.powerOn()
 	n.firstBoot()
 
-	// How long an upgrade takes here is how long there is to hit it.
+	// Power losses are spread over the time that an undisturbed upgrade takes.
 	n.write(nodeFile, tinyNode("v2"))
 	began := time.Now()
 	n.must("kollet", "upgrade")
@@ -48,7 +48,7 @@ func TestPowerLoss(t *testing.T) {
 		n.write(nodeFile, tinyNode(next))
 		after := time.Duration(rand.Int64N(int64(whole)))
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { _, _ = n.client.Do(ctx, channel.Request{Argv: []string{"kollet", "upgrade"}}) }() // its end is the machine's
+		go func() { _, _ = n.client.Do(ctx, channel.Request{Argv: []string{"kollet", "upgrade"}}) }() // ends with the virtual machine
 		time.Sleep(after)
 		cancel()
 		n.powerLoss()
@@ -59,7 +59,7 @@ func TestPowerLoss(t *testing.T) {
 		now := n.tag()
 		ends[map[bool]string{true: "old", false: "new"}[now == old]]++
 		if now == next {
-			whole = min(whole, after) // it had been over, or nearly so
+			whole = min(whole, after) // the upgrade had committed
 		}
 		t.Logf("power loss %d, %.1f s into an upgrade from %s to %s: %s\n%s", i+1, after.Seconds(), old, next, now, n.recovery())
 	}
@@ -68,7 +68,8 @@ func TestPowerLoss(t *testing.T) {
 
 const nodeFile = "/etc/kollet/node.yaml"
 
-// tag wants all services to be of one version, and to answer as such.
+// tag returns the version of all services. It fails if images or answers are of
+// different versions.
 func (n *node) tag() string {
 	n.t.Helper()
 	tags := map[string]bool{}
@@ -82,12 +83,12 @@ func (n *node) tag() string {
 		tags[says] = true
 	}
 	if len(tags) != 1 || tag == "" {
-		n.t.Fatalf("the node is of several versions: %v", tags)
+		n.t.Fatalf("the services have different versions: %v", tags)
 	}
 	return tag
 }
 
-// recovery is what kollet said at this boot.
+// recovery returns what kollet logged during this boot.
 func (n *node) recovery() string {
 	n.t.Helper()
 	return n.must("journalctl", "--no-pager", "-b", "-o", "cat", "-u", firstboot.UnitName, "-t", "kollet")

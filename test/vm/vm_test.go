@@ -14,20 +14,20 @@ import (
 	"github.com/kollet/kollet/test/vm/channel"
 )
 
-// Everything takes its time where every instruction is emulated. These bound how
-// long a broken test hangs, nothing else.
+// Limits after which a test fails. They are long because QEMU may emulate every
+// instruction.
 const (
 	bootTime = 20 * time.Minute
 	workTime = 30 * time.Minute
 )
 
-// hardware is what a virtual machine is made of.
+// hardware is the configuration of a virtual machine.
 type hardware struct {
 	memory int    // MiB
-	disk   string // image that the machine's own disk begins as
+	disk   string // initial content of the machine's disk
 	direct bool   // boot by kernel and ramdisk, with the disk as root file system
 	seed   string // ISO image for cloud-init
-	tools  string // file system image with what the test brings along
+	tools  string // file system image with the test's files
 }
 
 // vm is a virtual machine.
@@ -40,12 +40,12 @@ type vm struct {
 	qemu   *exec.Cmd
 	conn   net.Conn
 	client *channel.Client
-	boot   string    // identity of the boot that was last seen
+	boot   string    // ID of the last boot that was seen
 	since  time.Time // power on
 }
 
-// newVM makes a machine that is off. Its disk goes with a test that passes; the
-// logs stay.
+// newVM creates a machine without starting it. When the test ends, its disk is removed
+// unless the test failed; the logs are kept.
 func newVM(t *testing.T, name string, h hardware) *vm {
 	t.Helper()
 	m := &vm{t: t, name: name, dir: filepath.Join(built(t, "."), "vm", name)}
@@ -77,9 +77,9 @@ func newVM(t *testing.T, name string, h hardware) *vm {
 	return m
 }
 
-// drive adds a disk. With QEMU's writeback cache what the machine has not
-// flushed may be lost when QEMU is killed, as on a real disk: its own page
-// cache, and blocks that qcow2 has not entered into its tables.
+// drive adds a disk. With cache=writeback, data that the guest has not flushed may be
+// lost when QEMU is killed, as on a real disk: the guest's page cache, and clusters
+// that QEMU has not added to the tables of the qcow2 image.
 func (m *vm) drive(serial, path, options string) {
 	m.args = append(m.args, "-drive", fmt.Sprintf("if=none,id=%s,cache=writeback,file=%s,%s", serial, path, options),
 		"-device", fmt.Sprintf("virtio-blk-pci,drive=%s,serial=%s", serial, serial))
@@ -87,10 +87,10 @@ func (m *vm) drive(serial, path, options string) {
 
 func (m *vm) console() string { return filepath.Join(m.dir, "console.log") }
 
-// socket has a short path: unix(7) allows 107 bytes.
+// socket has a short path, because paths of Unix sockets are limited to 108 bytes.
 func (m *vm) socket() string { return "/run/" + m.name + ".sock" }
 
-// powerOn starts the machine and waits until it answers.
+// powerOn starts the machine and waits until vmagent answers.
 func (m *vm) powerOn() {
 	m.t.Helper()
 	log, err := os.OpenFile(filepath.Join(m.dir, "qemu.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
@@ -114,7 +114,7 @@ func (m *vm) powerOn() {
 	m.booted()
 }
 
-// booted waits for a boot that was not seen before.
+// booted waits until vmagent answers from a new boot.
 func (m *vm) booted() {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), bootTime)
@@ -127,13 +127,13 @@ func (m *vm) booted() {
 	m.t.Logf("%s answers %.0f s after power on", m.name, time.Since(m.since).Seconds())
 }
 
-// powerLoss takes the power away.
+// powerLoss kills the machine, as a power loss does.
 func (m *vm) powerLoss() {
 	if m.qemu == nil {
 		return
 	}
 	_ = m.qemu.Process.Kill()
-	_ = m.qemu.Wait() // killed is how it ends
+	_ = m.qemu.Wait() // returns an error because QEMU was killed
 	if m.conn != nil {
 		m.conn.Close()
 	}
@@ -141,7 +141,7 @@ func (m *vm) powerLoss() {
 	m.qemu, m.client = nil, nil
 }
 
-// reboot restarts the machine as an operator does.
+// reboot reboots the machine with systemctl.
 func (m *vm) reboot() {
 	m.t.Helper()
 	m.since = time.Now()
@@ -156,7 +156,7 @@ func (m *vm) lastLines() string {
 
 // try runs a command in the machine.
 func (m *vm) try(limit time.Duration, argv ...string) (channel.Answer, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.t.Context()), limit) // also for what is kept of a failed test
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.t.Context()), limit) // also runs after the test, to save logs
 	defer cancel()
 	return m.client.Do(ctx, channel.Request{Argv: argv})
 }
@@ -169,7 +169,7 @@ func (m *vm) do(argv ...string) channel.Answer {
 	return a
 }
 
-// must runs a command in the machine and wants it to succeed.
+// must runs a command in the machine and requires that it succeeds.
 func (m *vm) must(argv ...string) string {
 	m.t.Helper()
 	a := m.do(argv...)
@@ -179,7 +179,7 @@ func (m *vm) must(argv ...string) string {
 	return a.Stdout
 }
 
-// write puts a file onto the machine's disk, for good.
+// write writes a file in the machine and syncs it to disk.
 func (m *vm) write(path, content string) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), workTime)
@@ -190,7 +190,7 @@ func (m *vm) write(path, content string) {
 	}
 }
 
-// keep writes what a command of the machine says into a log.
+// keep writes the output of a command in the machine to a log file.
 func (m *vm) keep(log string, argv ...string) {
 	a, err := m.try(time.Minute, argv...)
 	text := a.Stdout + a.Stderr
@@ -200,7 +200,7 @@ func (m *vm) keep(log string, argv ...string) {
 	_ = os.WriteFile(filepath.Join(m.dir, log), []byte(text), 0o644) // the test has failed already
 }
 
-// run runs a program here and wants it to succeed.
+// run runs a program outside the machine and requires that it succeeds.
 func run(t testing.TB, argv ...string) string {
 	t.Helper()
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()

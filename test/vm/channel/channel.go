@@ -1,10 +1,9 @@
-// Package channel runs commands in a virtual machine over a virtio-serial port:
-// no network, no login, and it works as soon as the machine has the port's
-// device. Requests and answers are JSON, one a line.
+// Package channel runs commands in a virtual machine over a virtio-serial port. It
+// needs neither network nor login, and works as soon as the guest has the port's
+// device. Each request and each answer is one line of JSON.
 //
-// Either end may be cut off in the middle of a line when the machine loses its
-// power, so every message begins a line of its own, and what cannot be read is
-// skipped.
+// A power loss may cut off a message in the middle of a line. Each message therefore
+// begins with a line break, and lines that are not valid are skipped.
 package channel
 
 import (
@@ -14,28 +13,27 @@ import (
 	"sync"
 )
 
-// Port is the port's name: the guest finds it as /dev/virtio-ports/NAME.
+// Port is the port's name. The device in the guest is /dev/virtio-ports/NAME.
 const Port = "org.kollet.test"
 
-// Request asks for a command to be run. With no command, the answer tells that
-// the machine is there.
+// Request asks the guest to run a command. Without a command, the guest only answers.
 type Request struct {
 	ID    int      `json:"id"`
 	Argv  []string `json:"argv,omitempty"`
 	Stdin string   `json:"stdin,omitempty"`
 }
 
-// Answer tells how a command ended.
+// Answer is the result of a command.
 type Answer struct {
 	ID     int    `json:"id"`
-	Boot   string `json:"boot"` // changes with every boot
+	Boot   string `json:"boot"` // ID of the boot
 	Status int    `json:"status"`
 	Stdout string `json:"stdout,omitempty"`
 	Stderr string `json:"stderr,omitempty"`
-	Error  string `json:"error,omitempty"` // it could not be run
+	Error  string `json:"error,omitempty"` // the command could not be run
 }
 
-// writer writes messages that do not mix.
+// writer writes messages one at a time.
 type writer struct {
 	mu sync.Mutex
 	to io.Writer
@@ -52,8 +50,8 @@ func (w *writer) write(message any) error {
 	return err
 }
 
-// read calls what with every message, until there is nothing more to read.
-func read[M any](from io.Reader, what func(M)) error {
+// read calls handle with each message, until the end of the input or an error.
+func read[M any](from io.Reader, handle func(M)) error {
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -62,7 +60,7 @@ func read[M any](from io.Reader, what func(M)) error {
 		}
 		var m M
 		if json.Unmarshal(line, &m) == nil {
-			what(m)
+			handle(m)
 		}
 	}
 }

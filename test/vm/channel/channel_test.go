@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pair is a client and what serves it, as a boot.
+// pair returns a client and the guest's end of its connection, served as a boot.
 func pair(t *testing.T, boot string) (*Client, net.Conn) {
 	t.Helper()
 	outside, inside := net.Pipe()
@@ -29,8 +29,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A command that takes its time holds no other up.
-func TestAtOnce(t *testing.T) {
+// A slow command does not delay others.
+func TestConcurrentCommands(t *testing.T) {
 	c, _ := pair(t, "b1")
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := make(chan error, 1)
@@ -47,8 +47,8 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// A line that was cut off by a power loss is skipped.
-func TestCutOff(t *testing.T) {
+// A line that a power loss cut off is skipped.
+func TestIncompleteLine(t *testing.T) {
 	c, inside := pair(t, "b1")
 	go func() { _, _ = inside.Write([]byte(`{"id":1,"bo`)) }()
 	if boot, err := c.Await(t.Context(), ""); err != nil || boot != "b1" {

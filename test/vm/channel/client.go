@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Client is the end outside.
+// Client sends requests from outside the virtual machine.
 type Client struct {
 	w *writer
 
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan Answer
-	gone    chan struct{} // closed when the other end is
+	gone    chan struct{} // closed when the connection ends
 }
 
-// NewClient speaks through a connection, which its maker closes.
+// NewClient returns a client that uses a connection. The caller closes the connection.
 func NewClient(port io.ReadWriter) *Client {
 	c := &Client{w: &writer{to: port}, waiting: map[int]chan Answer{}, gone: make(chan struct{})}
 	go func() {
 		defer close(c.gone)
-		_ = read(port, c.deliver) // why it ended is the virtual machine's to tell
+		_ = read(port, c.deliver) // ends when the virtual machine does
 	}()
 	return c
 }
@@ -39,11 +39,11 @@ func (c *Client) deliver(a Answer) {
 	}
 }
 
-// ErrGone is that the virtual machine is off.
+// ErrGone means that the virtual machine is off.
 var ErrGone = errors.New("the virtual machine is off")
 
-// Do sends a request and waits for its answer. A machine that boots anew
-// forgets what it was asked: then the context's end is the only one.
+// Do sends a request and waits for its answer. If the machine reboots, no answer comes,
+// and Do waits until ctx is done.
 func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	answer := make(chan Answer, 1)
 	c.mu.Lock()
@@ -72,8 +72,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 	}
 }
 
-// Await waits until the machine answers in another boot than the given one, and
-// returns which.
+// Await waits until the machine answers from a boot other than notBoot, and returns the
+// ID of that boot.
 func (c *Client) Await(ctx context.Context, notBoot string) (string, error) {
 	for {
 		ping, cancel := context.WithTimeout(ctx, time.Second)
@@ -87,7 +87,7 @@ func (c *Client) Await(ctx context.Context, notBoot string) (string, error) {
 		case ctx.Err() != nil:
 			return "", fmt.Errorf("the virtual machine does not answer: %w", ctx.Err())
 		case err == nil:
-			time.Sleep(time.Second) // it has yet to go down
+			time.Sleep(time.Second) // the old boot is still shutting down
 		}
 	}
 }

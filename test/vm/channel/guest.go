@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Serve runs what the other end asks for, all at once, until there is nothing
-// more to read. boot is told with every answer.
+// Serve runs the commands of requests, concurrently, until reading fails. boot is the
+// ID of this boot; each answer has it.
 func Serve(port io.ReadWriter, boot string) error {
 	w := &writer{to: port}
 	return read(port, func(r Request) {
-		go func() { _ = w.write(r.run(boot)) }() // a port that is gone shows when it is read
+		go func() { _ = w.write(r.run(boot)) }() // if the port is gone, read fails
 	})
 }
 
