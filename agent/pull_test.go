@@ -81,8 +81,8 @@ func TestPull(t *testing.T) {
 		"two images":         {"services: {aa: {image: web:2}, bb: {image: db:1}}", "web:2 two [aa] true, db:1 base [bb] true", "base two", ""},
 		"one that is absent": {"services: {aa: {image: web:2}, bb: {image: lost:1}}", "", "", "pull bb: no such image"},
 		"one by one":         {"services: {web: {image: web:1}, bb: {image: lost:1}}", "web:1 one [web] false", "", "pull bb: no such image"},
-		"asked for":          {"images: {pull: always}\nservices: {web: {image: web:1}}", "web:1 one [web] false", "", ""},
-		"never":              {"images: {pull: never}\nservices: {web: {image: web:2}}", "", "", "images.pull is never"},
+		"asked for":          {"images: {pull_policy: always}\nservices: {web: {image: web:1}}", "web:1 one [web] false", "", ""},
+		"never":              {"images: {pull_policy: never}\nservices: {web: {image: web:2}}", "", "", "images.pull_policy is never"},
 		"another engine":     {"engine: containerd\nservices: {web: {image: web:2}}", "", "", "this node runs on docker"},
 	} {
 		t.Run(name, func(t *testing.T) {

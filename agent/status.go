@@ -74,10 +74,10 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 
 // probe tries a service's probes once.
 func (a *Agent) probe(ctx context.Context, target health.Target, s generation.Service) (verdict, why string) {
-	if len(s.Health) == 0 {
+	if len(s.Healthcheck) == 0 {
 		return "none", ""
 	}
-	if err := health.Try(ctx, target, s.Health); err != nil {
+	if err := health.Try(ctx, target, s.Healthcheck); err != nil {
 		return "unhealthy", err.Error()
 	}
 	return "healthy", ""

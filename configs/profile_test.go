@@ -30,17 +30,16 @@ type service struct {
 	Image       string            `yaml:"image"`
 	Privileged  bool              `yaml:"privileged"`
 	PID         string            `yaml:"pid"`
-	Network     string            `yaml:"network"`
-	After       []string          `yaml:"after"`
-	Together    []string          `yaml:"together"`
+	NetworkMode string            `yaml:"network_mode"`
+	DependsOn   []string          `yaml:"depends_on"`
 	Environment map[string]string `yaml:"environment"`
 	Config      []struct {
 		Template, Dest, Owner, Perm, Format string
 		Overrides                           []string
 	} `yaml:"config"`
-	Health []struct {
+	Healthcheck []struct {
 		Exec []string `yaml:"exec"`
-	} `yaml:"health"`
+	} `yaml:"healthcheck"`
 }
 
 func compute(t *testing.T) profile {
@@ -152,13 +151,13 @@ func TestProfileIsWhole(t *testing.T) {
 		}
 	}
 	for name, s := range p.Services {
-		if !s.Privileged || s.PID != "host" || s.Network != "host" {
+		if !s.Privileged || s.PID != "host" || s.NetworkMode != "host" {
 			t.Errorf("%s lacks privileges, or the host's pid or network namespace", name)
 		}
-		if len(s.Health) == 0 {
-			t.Errorf("%s has no health probe", name)
+		if len(s.Healthcheck) == 0 {
+			t.Errorf("%s has no healthcheck", name)
 		}
-		for _, dep := range append(s.After, s.Together...) {
+		for _, dep := range s.DependsOn {
 			if _, ok := p.Services[dep]; !ok {
 				t.Errorf("%s refers to %s, which is no service", name, dep)
 			}
@@ -171,7 +170,7 @@ func TestProfileIsWhole(t *testing.T) {
 				t.Errorf("%s: %s may be read by others", name, c.Dest)
 			}
 		}
-		for _, probe := range s.Health {
+		for _, probe := range s.Healthcheck {
 			if probe.Exec[0] != "healthcheck_port" {
 				continue
 			}

@@ -146,17 +146,17 @@ type Spec struct {
 	User       string            `json:"user,omitempty"`        // empty: the image's
 	Env        map[string]string `json:"environment,omitempty"` // added to the image's
 
-	Privileged bool     `json:"privileged,omitempty"`
-	PID        string   `json:"pid,omitempty"`          // "host" or empty: its own
-	Network    string   `json:"network_mode,omitempty"` // "host", "none" or empty: the engine's default
-	IPC        string   `json:"ipc,omitempty"`          // "host" or empty: its own
-	CgroupNS   string   `json:"cgroup,omitempty"`       // "host" or empty: its own on hosts with cgroup v2
-	ReadOnly   bool     `json:"read_only,omitempty"`
-	CapAdd     []string `json:"cap_add,omitempty"` // such as NET_ADMIN
-	CapDrop    []string `json:"cap_drop,omitempty"`
-	Devices    []string `json:"devices,omitempty"` // paths, the same on the host and in the container
-	Mounts     []Mount  `json:"volumes,omitempty"`
-	Ulimits    []Ulimit `json:"ulimits,omitempty"`
+	Privileged  bool     `json:"privileged,omitempty"`
+	PID         string   `json:"pid,omitempty"`          // "host" or empty: its own
+	NetworkMode string   `json:"network_mode,omitempty"` // "host", "none" or empty: the engine's default
+	IPC         string   `json:"ipc,omitempty"`          // "host" or empty: its own
+	Cgroup      string   `json:"cgroup,omitempty"`       // "host" or empty: its own on hosts with cgroup v2
+	ReadOnly    bool     `json:"read_only,omitempty"`
+	CapAdd      []string `json:"cap_add,omitempty"` // such as NET_ADMIN
+	CapDrop     []string `json:"cap_drop,omitempty"`
+	Devices     []string `json:"devices,omitempty"` // paths, the same on the host and in the container
+	Mounts      []Mount  `json:"volumes,omitempty"`
+	Ulimits     []Ulimit `json:"ulimits,omitempty"`
 
 	StopSignal string  `json:"stop_signal,omitempty"` // empty: the image's, else SIGTERM
 	Restart    Restart `json:"restart"`

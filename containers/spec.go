@@ -36,8 +36,8 @@ func (s Spec) Check() error {
 	}{
 		{"pid", s.PID, []string{"", "host"}},
 		{"ipc", s.IPC, []string{"", "host"}},
-		{"cgroup", s.CgroupNS, []string{"", "host"}},
-		{"network_mode", s.Network, []string{"", "host", "none"}},
+		{"cgroup", s.Cgroup, []string{"", "host"}},
+		{"network_mode", s.NetworkMode, []string{"", "host", "none"}},
 		{"restart", string(s.Restart), []string{"", string(RestartNo), string(RestartUnlessStopped), string(RestartAlways)}},
 	}
 	for _, m := range modes {

@@ -51,7 +51,7 @@ func Images(ctx context.Context, n *node.Node, t *target.Target, images target.I
 // pull pulls one image and assigns it to the services that need it.
 func (f *fetcher) pull(ctx context.Context, mu *sync.Mutex, ref string, names []string) error {
 	if f.target.Pull == "never" {
-		return fmt.Errorf("pull %s: %s is not on this machine, and images.pull is never%s; load it first", names[0], ref, f.archiveHint())
+		return fmt.Errorf("pull %s: %s is not on this machine, and images.pull_policy is never%s; load it first", names[0], ref, f.archiveHint())
 	}
 	image, err := f.node.Engine.Pull(ctx, ref, func(p containers.Progress) {
 		mu.Lock()

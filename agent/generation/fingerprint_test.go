@@ -14,7 +14,7 @@ import (
 
 // irrelevant are the fields that do not make another container. Whoever adds a
 // field to Service, or to what it is made of, decides here whether it does.
-var irrelevant = []string{"Ref", "Image.Digest", "StopGrace", "After", "Together", "Health", "Guests", "Origin"}
+var irrelevant = []string{"Ref", "Image.Digest", "StopGracePeriod", "DependsOn", "Group", "Healthcheck", "Guests", "Origin"}
 
 // Every field is set to something else, one at a time.
 func TestFingerprintOfEveryField(t *testing.T) {
@@ -79,7 +79,7 @@ func something(t reflect.Type) reflect.Value {
 
 // A service whose fields are all set but for one field of one entry.
 func TestFingerprintOfEntries(t *testing.T) {
-	for _, list := range []string{"Files", "Modes", "Mounts", "Ulimits"} {
+	for _, list := range []string{"Files", "Permissions", "Mounts", "Ulimits"} {
 		s := Service{}
 		field := reflect.ValueOf(&s).Elem().FieldByName(list)
 		if !field.IsValid() {
@@ -107,22 +107,24 @@ func full() Service {
 			Mounts:  []containers.Mount{{Type: containers.Bind, Source: "/run", Target: "/run"}, {Type: containers.Tmpfs, Target: "/tmp"}},
 			Ulimits: []containers.Ulimit{{Name: "nofile", Soft: 1, Hard: 2}, {Name: "core"}},
 		},
-		User: "nova", Argv: []string{"a", "b"}, Warm: []string{"a", "-v"}, Files: []File{{Name: "0"}, {Name: "1"}},
-		Health: []nodefile.Probe{{TCP: "a:1", Every: time.Second}},
+		User: "nova", Argv: []string{"a", "b"}, Warmup: []string{"a", "-v"}, Files: []File{{Name: "0"}, {Name: "1"}},
+		Healthcheck: []nodefile.Probe{{TCP: "a:1", Interval: time.Second}},
 	}
 }
 
 func TestFingerprintIsStable(t *testing.T) {
 	want := full().Fingerprint()
 	for name, change := range map[string]func(*Service){
-		"capabilities":     func(s *Service) { slices.Reverse(s.Spec.CapAdd) },
-		"devices":          func(s *Service) { slices.Reverse(s.Spec.Devices) },
-		"mounts":           func(s *Service) { slices.Reverse(s.Spec.Mounts) },
-		"ulimits":          func(s *Service) { slices.Reverse(s.Spec.Ulimits) },
-		"canonical":        func(s *Service) { s.Spec = s.Spec.Canonical() },
-		"empty lists":      func(s *Service) { s.Modes, s.Command, s.Spec.CapDrop = []nodefile.Path{}, []string{}, []string{} },
+		"capabilities": func(s *Service) { slices.Reverse(s.Spec.CapAdd) },
+		"devices":      func(s *Service) { slices.Reverse(s.Spec.Devices) },
+		"mounts":       func(s *Service) { slices.Reverse(s.Spec.Mounts) },
+		"ulimits":      func(s *Service) { slices.Reverse(s.Spec.Ulimits) },
+		"canonical":    func(s *Service) { s.Spec = s.Spec.Canonical() },
+		"empty lists": func(s *Service) {
+			s.Permissions, s.Command, s.Spec.CapDrop = []nodefile.Permission{}, []string{}, []string{}
+		},
 		"read back":        func(s *Service) { *s = readBack(t, *s) },
-		"empty, read back": func(s *Service) { s.Modes = []nodefile.Path{}; *s = readBack(t, *s) },
+		"empty, read back": func(s *Service) { s.Permissions = []nodefile.Permission{}; *s = readBack(t, *s) },
 	} {
 		s := full()
 		change(&s)
@@ -133,7 +135,7 @@ func TestFingerprintIsStable(t *testing.T) {
 	for name, change := range map[string]func(*Service){
 		"program":       func(s *Service) { slices.Reverse(s.Argv) },
 		"files applied": func(s *Service) { slices.Reverse(s.Files) },
-		"warm-up":       func(s *Service) { slices.Reverse(s.Warm) },
+		"warm-up":       func(s *Service) { slices.Reverse(s.Warmup) },
 		"a word cut":    func(s *Service) { s.Argv = []string{"a b"} },
 	} {
 		s := full()

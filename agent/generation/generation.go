@@ -29,20 +29,20 @@ type Service struct {
 	Ref   string `json:"ref"`   // image as the node file names it
 	Image Image  `json:"image"` // what that meant when the generation was made
 
-	Spec    containers.Spec `json:"spec"`              // less what depends on the generation's number
-	User    string          `json:"user,omitempty"`    // that the service runs as, when not the image's
-	Argv    []string        `json:"argv"`              // the program, with its arguments
-	Command []string        `json:"command,omitempty"` // for the start script of Kolla's images, which is Argv then
-	Warm    []string        `json:"warm,omitempty"`    // run once while staged
-	Files   []File          `json:"files,omitempty"`   // rendered, in the order they are applied
-	Modes   []nodefile.Path `json:"modes,omitempty"`   // owner and mode of other paths
+	Spec        containers.Spec       `json:"spec"`                  // less what depends on the generation's number
+	User        string                `json:"user,omitempty"`        // that the service runs as, when not the image's
+	Argv        []string              `json:"argv"`                  // the program, with its arguments
+	Command     []string              `json:"command,omitempty"`     // for the start script of Kolla's images, which is Argv then
+	Warmup      []string              `json:"warmup,omitempty"`      // run once while staged
+	Files       []File                `json:"files,omitempty"`       // rendered, in the order they are applied
+	Permissions []nodefile.Permission `json:"permissions,omitempty"` // owner and mode of other paths
 
-	StopSignal string           `json:"stop_signal"`
-	StopGrace  time.Duration    `json:"stop_grace"`
-	After      []string         `json:"after,omitempty"`
-	Together   []string         `json:"together,omitempty"`
-	Health     []nodefile.Probe `json:"health,omitempty"`
-	Guests     *nodefile.Guests `json:"guests,omitempty"`
+	StopSignal      string           `json:"stop_signal"`
+	StopGracePeriod time.Duration    `json:"stop_grace_period"`
+	DependsOn       []string         `json:"depends_on,omitempty"`
+	Group           string           `json:"group,omitempty"`
+	Healthcheck     []nodefile.Probe `json:"healthcheck,omitempty"`
+	Guests          *nodefile.Guests `json:"guests,omitempty"`
 
 	// Origin is the generation whose directory the container mounts: this one,
 	// or the earlier one in which the service last changed.
@@ -80,7 +80,7 @@ type File struct {
 func (s Service) Fingerprint() string {
 	s.Spec = s.Spec.Canonical()
 	s.Ref, s.Image.Digest, s.Origin = "", "", 0
-	s.StopGrace, s.After, s.Together, s.Health, s.Guests = 0, nil, nil, nil, nil
+	s.StopGracePeriod, s.DependsOn, s.Group, s.Healthcheck, s.Guests = 0, nil, "", nil, nil
 	if len(s.Argv) == 0 {
 		s.Argv = nil // an empty list and none are one, as in a record that was read back
 	}

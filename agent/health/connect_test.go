@@ -21,7 +21,7 @@ import (
 
 func try1(t *testing.T, target Target, p nodefile.Probe) error {
 	t.Helper()
-	p.Limit = time.Minute
+	p.Timeout = time.Minute
 	return Try(t.Context(), target, []nodefile.Probe{p})
 }
 

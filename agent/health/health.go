@@ -62,7 +62,7 @@ func Stable(ctx context.Context, t Target, probes []nodefile.Probe) error {
 			if rest <= 0 {
 				return nil
 			}
-			if err := pause(ctx, min(rest, p.Every)); err != nil {
+			if err := pause(ctx, min(rest, p.Interval)); err != nil {
 				return err
 			}
 		}
@@ -82,7 +82,7 @@ func each(ctx context.Context, probes []nodefile.Probe, do func(context.Context,
 const quick = 10 * time.Millisecond
 
 func ready(ctx context.Context, t Target, p nodefile.Probe) error {
-	ctx, cancel := context.WithTimeout(ctx, p.Within)
+	ctx, cancel := context.WithTimeout(ctx, p.StartPeriod)
 	defer cancel()
 	wait := quick
 	last := errors.New("no try was finished")
@@ -94,10 +94,10 @@ func ready(ctx context.Context, t Target, p nodefile.Probe) error {
 		if ctx.Err() == nil {
 			last = err // not merely cut short by the deadline
 		}
-		wait = min(wait, p.Every)
+		wait = min(wait, p.Interval)
 		if pause(ctx, wait) != nil {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("not healthy within %v: %w", p.Within, last)
+				return fmt.Errorf("not healthy within %v: %w", p.StartPeriod, last)
 			}
 			return ctx.Err()
 		}
@@ -115,7 +115,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 func try(ctx context.Context, t Target, p nodefile.Probe) error {
-	ctx, cancel := context.WithTimeout(ctx, p.Limit)
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	switch {
 	case p.TCP != "":

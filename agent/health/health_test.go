@@ -42,7 +42,7 @@ func (f *fake) target() Target { return Target{Engine: f, ID: "container", User:
 
 // probe is one with the defaults of the node file.
 func probe(argv ...string) nodefile.Probe {
-	return nodefile.Probe{Exec: argv, Every: time.Second, Within: time.Minute, Stable: 2 * time.Second, Limit: 10 * time.Second}
+	return nodefile.Probe{Exec: argv, Interval: time.Second, StartPeriod: time.Minute, Stable: 2 * time.Second, Timeout: 10 * time.Second}
 }
 
 // runaway is how many tries are a loop without pauses.
@@ -101,7 +101,7 @@ func TestReady(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{do: c.do}
 				p := probe("check", "-a")
-				p.Within = c.within
+				p.StartPeriod = c.within
 				begun := time.Now()
 				err := Ready(t.Context(), f.target(), []nodefile.Probe{p})
 				if took := time.Since(begun); took != c.took || f.tries["check"] != c.tries || said(err) != c.err {
@@ -148,7 +148,7 @@ func TestStable(t *testing.T) {
 					return 0, nil
 				}}
 				p := probe("check")
-				p.Stable, p.Every = c.stable, c.every
+				p.Stable, p.Interval = c.stable, c.every
 				begun := time.Now()
 				err := Stable(t.Context(), f.target(), []nodefile.Probe{p})
 				if took := time.Since(begun); took != c.took || f.tries["check"] != c.tries || said(err) != c.err {
@@ -173,9 +173,9 @@ func TestSeveralProbes(t *testing.T) {
 			t.Errorf("%v, %v", f.tries, err)
 		}
 		bad := probe("bad")
-		bad.Within = 10 * time.Second
+		bad.StartPeriod = 10 * time.Second
 		late := probe("bad")
-		late.Within = time.Hour
+		late.StartPeriod = time.Hour
 		begun := time.Now()
 		err := Ready(t.Context(), f.target(), []nodefile.Probe{late, bad})
 		if took := time.Since(begun); took != 10*time.Second || !strings.HasPrefix(said(err), "not healthy within 10s: ") {

@@ -52,7 +52,7 @@ func (n *Node) ContainerSpec(s generation.Service, number int) containers.Spec {
 	spec.Restart = containers.RestartNo
 	spec.StopSignal = s.StopSignal
 	spec.Entrypoint = []string{gate.Start, gate.FlagUser + s.User}
-	for _, word := range s.Warm {
+	for _, word := range s.Warmup {
 		spec.Entrypoint = append(spec.Entrypoint, gate.FlagWarm+word)
 	}
 	spec.Entrypoint = append(spec.Entrypoint, "--")
@@ -92,7 +92,7 @@ func KollaConfig(s generation.Service) ([]byte, error) {
 	for _, f := range s.Files {
 		c.ConfigFiles = append(c.ConfigFiles, kolla.ConfigFile{Source: gate.Config + "/" + f.Name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm})
 	}
-	for _, p := range s.Modes {
+	for _, p := range s.Permissions {
 		if dir, ok := strings.CutSuffix(p.Path, "/"); ok {
 			c.Directories = append(c.Directories, kolla.Directory{Path: dir, Owner: p.Owner, Perm: p.Perm})
 			continue

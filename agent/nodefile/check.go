@@ -149,8 +149,8 @@ func (d *document) check(n *yaml.Node, t reflect.Type, key string) {
 	switch {
 	case t == durationType:
 		d.checkDuration(n, key)
-	case t == mountType && n.Kind == yaml.ScalarNode:
-		if _, err := shortMount(n.Value); err != nil {
+	case t == volumeType && n.Kind == yaml.ScalarNode:
+		if _, err := parseVolume(n.Value); err != nil {
 			d.problems.Addf(d.at(n), key, "%v", err)
 		}
 	case t.Kind() == reflect.Struct:
@@ -207,6 +207,22 @@ func (d *document) checkDuration(n *yaml.Node, key string) {
 	d.zeros[key] = value == 0
 }
 
+// elsewhere maps what other tools call something to the key that means it here.
+var elsewhere = map[string]string{
+	"after": "depends_on", "requires": "depends_on", // systemd
+	"together": "group",
+	"prepare":  "permissions",
+	"mounts":   "volumes", "binds": "volumes",
+	"env": "environment", "args": "command",
+	"workdir": "working_dir", "cwd": "working_dir",
+	"probe": "healthcheck", "livenessProbe": "healthcheck", "readinessProbe": "healthcheck",
+	"every": "interval", "periodSeconds": "interval",
+	"within": "start_period", "initialDelaySeconds": "start_period",
+	"limit": "timeout", "timeoutSeconds": "timeout",
+	"terminationGracePeriodSeconds": "stop_grace_period",
+	"imagePullPolicy":               "pull_policy",
+}
+
 func (d *document) checkStruct(n *yaml.Node, t reflect.Type, key string) {
 	if !d.want(n, yaml.MappingNode, key) {
 		return
@@ -223,6 +239,10 @@ func (d *document) checkStruct(n *yaml.Node, t reflect.Type, key string) {
 	d.eachPair(n, key, func(k, value *yaml.Node, path string) {
 		field, ok := fields[k.Value]
 		if !ok {
+			if known := elsewhere[k.Value]; fields[known] != nil {
+				d.problems.Addf(d.at(k), path, "unknown key; did you mean %s?", known)
+				return
+			}
 			d.problems.Addf(d.at(k), path, "unknown key%s", report.DidYouMean(k.Value, names))
 			return
 		}

@@ -14,9 +14,9 @@ import (
 // is, and what is accepted can be relied on.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"", "images: {tag: v1}\n", "profile: none\nservices:\n  aa: {image: a:1, after: [bb], stop_grace: 2s}\n  bb: {image: b:2}\n",
-		"images: {tag: v1}\nnetwork: openvswitch\nservices:\n  libvirt:\n    mounts: ['/a:/b:ro', {source: x, target: /y}]\n    health: [{tcp: 'a:1', every: 2s}]\n",
-		"vars: &v {a: *v}\n", "a: &a [*b]\nb: &b [*a]\n", "keep: 1\n---\nkeep: 2\n", "? [a]\n: b\n", "services: {~: }\n", "\t", "\xff\xfe\x00",
+		"", "images: {tag: v1}\n", "profile: none\nservices:\n  aa: {image: a:1, depends_on: [bb], group: x, stop_grace_period: 2s}\n  bb: {image: b:2, group: x}\n",
+		"images: {tag: v1}\nnetwork: openvswitch\nservices:\n  libvirt:\n    volumes: ['/a:/b:ro', {source: x, target: /y}]\n    healthcheck: [{tcp: 'a:1', interval: 2s}]\n",
+		"vars: &v {a: *v}\n", "a: &a [*b]\nb: &b [*a]\n", "keep_generations: 1\n---\nkeep_generations: 2\n", "? [a]\n: b\n", "services: {~: }\n", "\t", "\xff\xfe\x00",
 		"x: &a [1,1]\ny: &b [*a,*a]\nvars: [*b,*b,*b]\n", "vars: {<<: {a: 1}}\n", strings.Repeat("[", 300), strings.Repeat("a:\n ", 50),
 		"services:\n  libvirt: {ulimits: [{name: nofile, soft: -1}], config: [{content: x, dest: /a, owner: a, perm: '0600'}], guests: {protect: false}}\n",
 	} {
@@ -38,26 +38,21 @@ func FuzzParse(f *testing.F) {
 
 func checkNode(t *testing.T, node *nodefile.Node) {
 	order := node.Order()
-	if len(order) != len(node.Services) || len(order) == 0 || node.Keep < 1 {
-		t.Errorf("order %q of %d services, keep %d", order, len(node.Services), node.Keep)
+	if len(order) != len(node.Services) || len(order) == 0 || node.KeepGenerations < 1 {
+		t.Errorf("order %q of %d services, keep %d", order, len(node.Services), node.KeepGenerations)
 	}
 	for i, name := range order {
 		s := node.Services[name]
-		for _, dep := range s.After {
+		for _, dep := range s.DependsOn {
 			if !slices.Contains(order[:i], dep) {
 				t.Errorf("%s comes before %s", name, dep)
 			}
 		}
-		for _, mate := range s.Together {
-			if _, ok := node.Services[mate]; !ok {
-				t.Errorf("%s together with %q", name, mate)
-			}
-		}
-		if len(name) < 2 || strings.ContainsAny(name, "/ ,") || name[0] == '.' || !strings.ContainsAny(s.Image, ":@") || s.Disabled || s.StopGrace < 0 {
+		if len(name) < 2 || strings.ContainsAny(name, "/ ,") || name[0] == '.' || !strings.ContainsAny(s.Image, ":@") || s.Disabled || s.StopGracePeriod < 0 {
 			t.Errorf("service %q: %+v", name, s)
 		}
 		seen := map[string]bool{}
-		for _, m := range s.Mounts {
+		for _, m := range s.Volumes {
 			target := "mount " + path.Clean(m.Target)
 			if !path.IsAbs(m.Target) || seen[target] || m.Key == "" || m.Line == 0 {
 				t.Errorf("mount %+v", m)
@@ -71,8 +66,8 @@ func checkNode(t *testing.T, node *nodefile.Node) {
 			}
 			seen[dest] = true
 		}
-		for _, p := range s.Health {
-			if min(p.Every, p.Within, p.Limit) <= 0 || p.Stable < 0 || p.Key == "" {
+		for _, p := range s.Healthcheck {
+			if min(p.Interval, p.StartPeriod, p.Timeout) <= 0 || p.Stable < 0 || p.Key == "" {
 				t.Errorf("probe %+v", p)
 			}
 		}

@@ -45,9 +45,9 @@ func TestChange(t *testing.T) {
 	}{
 		"none":       {nodefile.Change{}, "reg/a:v1", "reg/b:1", "missing", ""},
 		"tag":        {nodefile.Change{Tag: "v2"}, "reg/a:v2", "reg/b:1", "missing", ""},
-		"pull":       {nodefile.Change{Pull: "always"}, "reg/a:v1", "reg/b:1", "always", ""},
+		"pull":       {nodefile.Change{PullPolicy: "always"}, "reg/a:v1", "reg/b:1", "always", ""},
 		"image":      {nodefile.Change{Images: map[string]string{"bb": "other/x"}}, "reg/a:v1", "other/x:v1", "missing", ""},
-		"bad pull":   {nodefile.Change{Pull: "often"}, "", "", "", `node.yaml:2:1: images.pull: expected one of missing, always, never, got "often"`},
+		"bad pull":   {nodefile.Change{PullPolicy: "often"}, "", "", "", `node.yaml:2:1: images.pull_policy: expected one of missing, always, never, got "often"`},
 		"no service": {nodefile.Change{Images: map[string]string{"aaa": "x"}}, "", "", "", `--image aaa=…: the node has no service "aaa"; did you mean aa?`},
 		"bad image":  {nodefile.Change{Images: map[string]string{"aa": "X"}}, "", "", "", `node.yaml:4:8: services.aa.image: "reg/X:v1" is no image reference`},
 	} {
@@ -62,34 +62,34 @@ func TestChange(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a, b := node.Services["aa"].Image, node.Services["bb"].Image; a != c.a || b != c.b || node.Images.Pull != c.pull {
-				t.Errorf("got %s, %s, %s", a, b, node.Images.Pull)
+			if a, b := node.Services["aa"].Image, node.Services["bb"].Image; a != c.a || b != c.b || node.Images.PullPolicy != c.pull {
+				t.Errorf("got %s, %s, %s", a, b, node.Images.PullPolicy)
 			}
 		})
 	}
 }
 
-func TestKeepAndEngine(t *testing.T) {
+func TestKeepGenerationsAndEngine(t *testing.T) {
 	for name, c := range map[string]struct {
 		text   string
 		keep   int
 		engine string
 		err    string // in Keep's error
 	}{
-		"set":             {"keep: 7\nengine: containerd\n", 7, "containerd", ""},
+		"set":             {"keep_generations: 7\nengine: containerd\n", 7, "containerd", ""},
 		"left out":        {"images: {}\n", 3, "docker", ""},
-		"null":            {"keep:\nengine:\n", 3, "docker", ""},
-		"otherwise wrong": {"keep: 5\nengin: x\nservices: [1]\n", 5, "docker", ""},
-		"none":            {"keep: 0\n", 0, "docker", "expected 1 or more, got 0"},
-		"a word":          {"keep: all\nengine: [a]\n", 0, "docker", "cannot unmarshal"},
-		"no YAML":         {"keep: [\n", 0, "docker", "yaml: line"},
+		"null":            {"keep_generations:\nengine:\n", 3, "docker", ""},
+		"otherwise wrong": {"keep_generations: 5\nengin: x\nservices: [1]\n", 5, "docker", ""},
+		"none":            {"keep_generations: 0\n", 0, "docker", "expected 1 or more, got 0"},
+		"a word":          {"keep_generations: all\nengine: [a]\n", 0, "docker", "cannot unmarshal"},
+		"no YAML":         {"keep_generations: [\n", 0, "docker", "yaml: line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "node.yaml")
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			keep, err := nodefile.Keep(path)
+			keep, err := nodefile.KeepGenerations(path)
 			if keep != c.keep || (err == nil) != (c.err == "") || err != nil && (!strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "%!")) {
 				t.Errorf("keep %d, %v", keep, err)
 			}
@@ -98,7 +98,7 @@ func TestKeepAndEngine(t *testing.T) {
 			}
 		})
 	}
-	if _, err := nodefile.Keep(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := nodefile.KeepGenerations(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("no error without a file")
 	}
 }

@@ -29,9 +29,9 @@ type Profiles func(name string) ([]byte, error)
 
 // Change overrides parts of a node file for one run. Empty fields change nothing.
 type Change struct {
-	Tag    string            // images.tag
-	Pull   string            // images.pull
-	Images map[string]string // service: image
+	Tag        string            // images.tag
+	PullPolicy string            // images.pull_policy
+	Images     map[string]string // service: image
 }
 
 // Load reads the node file at path, shown in errors as it is given.
@@ -71,12 +71,12 @@ func Parse(name string, data []byte, profiles Profiles, change Change) (*Node, e
 }
 
 func defaults() *Node {
-	return &Node{Profile: "compute", Engine: "docker", Network: "linuxbridge", Keep: 3, Images: Images{Pull: "missing"}}
+	return &Node{Profile: "compute", Engine: "docker", Network: "linuxbridge", KeepGenerations: 3, Images: Images{PullPolicy: "missing"}}
 }
 
 func (n *Node) change(c Change, problems *report.Problems) {
 	n.Images.Tag = cmp.Or(c.Tag, n.Images.Tag)
-	n.Images.Pull = cmp.Or(c.Pull, n.Images.Pull)
+	n.Images.PullPolicy = cmp.Or(c.PullPolicy, n.Images.PullPolicy)
 	for _, name := range slices.Sorted(maps.Keys(c.Images)) {
 		service, ok := n.Services[name]
 		if !ok {
@@ -149,8 +149,8 @@ func (n *Node) mergeServices(base map[string]Service, problems *report.Problems)
 	for name := range own {
 		key := "services." + name
 		service := n.Services[name]
-		mounts, config, ulimits := service.Mounts, service.Config, service.Ulimits
-		service.Mounts, service.Config, service.Ulimits = nil, nil, nil
+		mounts, config, ulimits := service.Volumes, service.Config, service.Ulimits
+		service.Volumes, service.Config, service.Ulimits = nil, nil, nil
 		service.Environment = maps.Clone(service.Environment)
 		from := child(nodes, name)
 		if from.Tag != "!!null" {
@@ -159,7 +159,7 @@ func (n *Node) mergeServices(base map[string]Service, problems *report.Problems)
 			}
 		}
 		stamp(&service, n.own, key)
-		service.Mounts = mergeBy(mounts, service.Mounts, problems, func(m Mount) (string, Origin) { return path.Clean(m.Target), m.Origin })
+		service.Volumes = mergeBy(mounts, service.Volumes, problems, func(m Volume) (string, Origin) { return path.Clean(m.Target), m.Origin })
 		service.Config = mergeBy(config, service.Config, problems, func(f ConfigFile) (string, Origin) { return path.Clean(f.Dest), f.Origin })
 		service.Ulimits = mergeBy(ulimits, service.Ulimits, problems, func(u Ulimit) (string, Origin) { return u.Name, u.Origin })
 		n.Services[name] = service
@@ -173,7 +173,7 @@ func stamp(s *Service, d *document, key string) {
 	for _, list := range []struct {
 		name  string
 		value reflect.Value
-	}{{"mounts", reflect.ValueOf(s.Mounts)}, {"config", reflect.ValueOf(s.Config)}, {"health", reflect.ValueOf(s.Health)}, {"ulimits", reflect.ValueOf(s.Ulimits)}} {
+	}{{"volumes", reflect.ValueOf(s.Volumes)}, {"config", reflect.ValueOf(s.Config)}, {"healthcheck", reflect.ValueOf(s.Healthcheck)}, {"ulimits", reflect.ValueOf(s.Ulimits)}} {
 		for i := range list.value.Len() {
 			item := list.value.Index(i).FieldByName("Origin").Addr().Interface().(*Origin)
 			if item.Key != "" {
@@ -235,23 +235,23 @@ func (n *Node) Place(key string) report.Place {
 	return report.Place{File: n.own.name}
 }
 
-// Keep reads from a node file how many earlier generations stay, whatever else
+// KeepGenerations reads from a node file how many earlier generations stay, whatever else
 // may be wrong with it.
-func Keep(path string) (int, error) {
+func KeepGenerations(path string) (int, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return 0, fmt.Errorf("read the node file: %w", err)
 	}
 	node := defaults()
 	if err := yaml.Unmarshal(data, &struct {
-		Keep *int `yaml:"keep"`
-	}{&node.Keep}); err != nil {
-		return 0, fmt.Errorf("read keep from %s: %w", path, err)
+		Keep *int `yaml:"keep_generations"`
+	}{&node.KeepGenerations}); err != nil {
+		return 0, fmt.Errorf("read keep_generations from %s: %w", path, err)
 	}
-	if node.Keep < 1 {
-		return 0, fmt.Errorf("read keep from %s: expected 1 or more, got %d", path, node.Keep)
+	if node.KeepGenerations < 1 {
+		return 0, fmt.Errorf("read keep_generations from %s: expected 1 or more, got %d", path, node.KeepGenerations)
 	}
-	return node.Keep, nil
+	return node.KeepGenerations, nil
 }
 
 // Engine reads from a node file which engine it names, whatever else may be

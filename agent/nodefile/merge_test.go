@@ -23,7 +23,7 @@ func over(t *testing.T, fields string) nodefile.Service {
 }
 
 func mounts(s nodefile.Service) (list []string) {
-	for _, m := range s.Mounts {
+	for _, m := range s.Volumes {
 		list = append(list, fmt.Sprint(m.Source, ":", m.Target, " ", m.ReadOnly, m.Propagation))
 	}
 	return list
@@ -38,11 +38,11 @@ func TestMerge(t *testing.T) {
 		want   any
 	}{
 		"nothing":                 {"", func(s nodefile.Service) any { return mounts(s) }, same},
-		"mount added":             {"mounts: ['/x:/y:ro,rslave']", func(s nodefile.Service) any { return mounts(s) }, append(slices.Clone(same), "/x:/y truerslave")},
-		"mount replaced":          {"mounts: [{source: other, target: /run/}]", func(s nodefile.Service) any { return mounts(s) }, []string{same[0], same[1], "other:/run/ false"}},
-		"tmpfs":                   {"mounts: [/run]", func(s nodefile.Service) any { return mounts(s) }, []string{same[0], same[1], ":/run false"}},
-		"mounts of nothing":       {"mounts:", func(s nodefile.Service) any { return mounts(s) }, same},
-		"mounts of an empty list": {"mounts: []", func(s nodefile.Service) any { return mounts(s) }, same},
+		"mount added":             {"volumes: ['/x:/y:ro,rslave']", func(s nodefile.Service) any { return mounts(s) }, append(slices.Clone(same), "/x:/y truerslave")},
+		"mount replaced":          {"volumes: [{source: other, target: /run/}]", func(s nodefile.Service) any { return mounts(s) }, []string{same[0], same[1], "other:/run/ false"}},
+		"tmpfs":                   {"volumes: [/run]", func(s nodefile.Service) any { return mounts(s) }, []string{same[0], same[1], ":/run false"}},
+		"mounts of nothing":       {"volumes:", func(s nodefile.Service) any { return mounts(s) }, same},
+		"mounts of an empty list": {"volumes: []", func(s nodefile.Service) any { return mounts(s) }, same},
 		"config replaced whole": {"config: [{content: x, dest: /etc/b, owner: nova, perm: '0644'}]", func(s nodefile.Service) any {
 			return []string{s.Config[0].Template, s.Config[1].Template, s.Config[1].Content}
 		}, []string{"a", "", "x"}},
@@ -51,9 +51,9 @@ func TestMerge(t *testing.T) {
 		}, []int64{1, -1, 2}},
 		"environment by key":      {"environment: {B: three, C: ''}", func(s nodefile.Service) any { return s.Environment }, map[string]string{"A": "one", "B": "three", "C": ""}},
 		"environment of nothing":  {"environment:", func(s nodefile.Service) any { return s.Environment }, map[string]string{"A": "one", "B": "two"}},
-		"health replaced":         {"health: [{unix: /s}]", func(s nodefile.Service) any { return len(s.Health) }, 1},
-		"health of an empty list": {"health: []", func(s nodefile.Service) any { return len(s.Health) }, 0},
-		"health of nothing":       {"health:", func(s nodefile.Service) any { return len(s.Health) }, 2},
+		"health replaced":         {"healthcheck: [{unix: /s}]", func(s nodefile.Service) any { return len(s.Healthcheck) }, 1},
+		"health of an empty list": {"healthcheck: []", func(s nodefile.Service) any { return len(s.Healthcheck) }, 0},
+		"health of nothing":       {"healthcheck:", func(s nodefile.Service) any { return len(s.Healthcheck) }, 2},
 		"command replaced":        {"command: [a]", func(s nodefile.Service) any { return s.Command }, []string{"a"}},
 		"command of nothing":      {"command:", func(s nodefile.Service) any { return s.Command }, command},
 		"an alias of nothing":     {"user: &n\ncommand: *n", func(s nodefile.Service) any { return s.Command }, command},
@@ -63,13 +63,13 @@ func TestMerge(t *testing.T) {
 		"guests' part":            {"guests: {protect: false}", func(s nodefile.Service) any { return []any{*s.Guests.Protect, s.Guests.List} }, []any{false, []string{"virsh", "list"}}},
 		"text of numbers":         {"environment: {B: 0600, C: yes}", func(s nodefile.Service) any { return s.Environment }, map[string]string{"A": "one", "B": "0600", "C": "yes"}},
 		"defaults": {"", func(s nodefile.Service) any {
-			return []string{s.PID, s.IPC, s.CgroupNS, s.Network, s.Restart, s.Config[0].Format}
+			return []string{s.PID, s.IPC, s.Cgroup, s.NetworkMode, s.Restart, s.Config[0].Format}
 		}, []string{"private", "private", "private", "host", "always", "text"}},
 		"default times": {"", func(s nodefile.Service) any {
-			p := s.Health[0]
-			return []time.Duration{s.StopGrace, p.Every, p.Within, p.Stable, p.Limit}
+			p := s.Healthcheck[0]
+			return []time.Duration{s.StopGracePeriod, p.Interval, p.StartPeriod, p.Stable, p.Timeout}
 		}, []time.Duration{60e9, 3e9, 60e9, 2e9, 10e9}},
-		"zero times": {"stop_grace: 0s\nhealth: [{tcp: 'a:1', stable: 0s}]", func(s nodefile.Service) any { return []time.Duration{s.StopGrace, s.Health[0].Stable} }, []time.Duration{0, 0}},
+		"zero times": {"stop_grace_period: 0s\nhealthcheck: [{tcp: 'a:1', stable: 0s}]", func(s nodefile.Service) any { return []time.Duration{s.StopGracePeriod, s.Healthcheck[0].Stable} }, []time.Duration{0, 0}},
 		"image":      {"image: mine:2", func(s nodefile.Service) any { return s.Image }, "mine:2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,17 +82,17 @@ func TestMerge(t *testing.T) {
 
 // What is found wrong later names the place where the entry was written.
 func TestOrigins(t *testing.T) {
-	s := over(t, "mounts: ['/x:/y', '/z:/run']\nconfig:\n- {content: x, dest: /etc/b, owner: nova, perm: '0644'}")
+	s := over(t, "volumes: ['/x:/y', '/z:/run']\nconfig:\n- {content: x, dest: /etc/b, owner: nova, perm: '0644'}")
 	for name, c := range map[string]struct {
 		got  nodefile.Origin
 		want string
 	}{
-		"the profile's":  {s.Mounts[0].Origin, "profile compute:12:14 services.libvirt.mounts[0]"},
-		"laid over":      {s.Mounts[2].Origin, "node.yaml:4:23 services.libvirt.mounts[1]"},
-		"added":          {s.Mounts[3].Origin, "node.yaml:4:14 services.libvirt.mounts[0]"},
+		"the profile's":  {s.Volumes[0].Origin, "profile compute:12:15 services.libvirt.volumes[0]"},
+		"laid over":      {s.Volumes[2].Origin, "node.yaml:4:24 services.libvirt.volumes[1]"},
+		"added":          {s.Volumes[3].Origin, "node.yaml:4:15 services.libvirt.volumes[0]"},
 		"file, profile":  {s.Config[0].Origin, "profile compute:15:9 services.libvirt.config[0]"},
 		"file, own":      {s.Config[1].Origin, "node.yaml:6:7 services.libvirt.config[0]"},
-		"probe, profile": {s.Health[1].Origin, "profile compute:19:9 services.libvirt.health[1]"},
+		"probe, profile": {s.Healthcheck[1].Origin, "profile compute:19:9 services.libvirt.healthcheck[1]"},
 		"limit, profile": {s.Ulimits[1].Origin, "profile compute:13:49 services.libvirt.ulimits[1]"},
 	} {
 		if got := c.got.String() + " " + c.got.Key; got != c.want {
@@ -107,13 +107,13 @@ func TestPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
-		"services.bridge.user":              "node.yaml:5:5",
-		"services.bridge.image":             "profile compute:22:12", // the profile has it exactly
-		"services.bridge.mounts[3].source":  "node.yaml:4:3",         // nobody has it: the nearest above
-		"services.libvirt.mounts[2].source": "profile compute:12:50", // nearer than services: of the node file
-		"services.bridge":                   "node.yaml:4:3",
-		"vars.a.b":                          "node.yaml:2:12",
-		"secrets.x":                         "node.yaml",
+		"services.bridge.user":               "node.yaml:5:5",
+		"services.bridge.image":              "profile compute:23:12", // the profile has it exactly
+		"services.bridge.volumes[3].source":  "node.yaml:4:3",         // nobody has it: the nearest above
+		"services.libvirt.volumes[2].source": "profile compute:12:51", // nearer than services: of the node file
+		"services.bridge":                    "node.yaml:4:3",
+		"vars.a.b":                           "node.yaml:2:12",
+		"secrets.x":                          "node.yaml",
 	} {
 		if got := node.Place(key).String(); got != want {
 			t.Errorf("%s: got %s, want %s", key, got, want)
@@ -123,17 +123,18 @@ func TestPlace(t *testing.T) {
 
 func TestNetworks(t *testing.T) {
 	for name, c := range map[string]struct {
-		text     string
-		order    []string
-		after    []string
-		together []string
+		text      string
+		order     []string
+		dependsOn []string
+		group     string
 	}{
-		"default":     {"", []string{"bridge", "libvirt", "compute"}, []string{"libvirt", "bridge"}, []string{"libvirt"}},
-		"openvswitch": {"network: openvswitch", []string{"libvirt", "switch", "compute"}, []string{"libvirt", "switch"}, []string{"libvirt", "switch"}},
-		"disabled":    {"services: {libvirt: {disabled: true}}", []string{"bridge", "compute"}, []string{"bridge"}, nil},
-		"own words":   {"services: {compute: {after: [], together: [bridge]}}", []string{"bridge", "compute", "libvirt"}, []string{}, []string{"bridge"}},
-		"one's own":   {"services: {mine: {image: x, after: [compute]}}", []string{"bridge", "libvirt", "compute", "mine"}, []string{"libvirt", "bridge"}, []string{"libvirt"}},
-		"a bare key":  {"services:\n  bridge:\n", []string{"bridge", "libvirt", "compute"}, []string{"libvirt", "bridge"}, []string{"libvirt"}},
+		"default":         {"", []string{"bridge", "libvirt", "compute"}, []string{"libvirt", "bridge"}, "virt"},
+		"openvswitch":     {"network: openvswitch", []string{"libvirt", "switch", "compute"}, []string{"libvirt", "switch"}, "virt"},
+		"disabled":        {"services: {libvirt: {disabled: true}}", []string{"bridge", "compute"}, []string{"bridge"}, "virt"},
+		"own words":       {"services: {compute: {depends_on: [], group: net}, bridge: {group: net}}", []string{"bridge", "compute", "libvirt"}, []string{}, "net"},
+		"in no group":     {"services: {compute: {group: ''}}", []string{"bridge", "libvirt", "compute"}, []string{"libvirt", "bridge"}, ""},
+		"profile's group": {"services: {mine: {image: x, depends_on: [compute], group: virt}}", []string{"bridge", "libvirt", "compute", "mine"}, []string{"libvirt", "bridge"}, "virt"},
+		"a bare key":      {"services:\n  bridge:\n", []string{"bridge", "libvirt", "compute"}, []string{"libvirt", "bridge"}, "virt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, err := parse("images: {tag: v1}\n" + c.text + "\n")
@@ -144,14 +145,14 @@ func TestNetworks(t *testing.T) {
 			if got := node.Order(); !slices.Equal(got, c.order) || len(node.Services) != len(c.order) {
 				t.Errorf("order %q, want %q", got, c.order)
 			}
-			if !slices.Equal(s.After, c.after) || !slices.Equal(s.Together, c.together) {
-				t.Errorf("after %q, together %q; want %q, %q", s.After, s.Together, c.after, c.together)
+			if !slices.Equal(s.DependsOn, c.dependsOn) || s.Group != c.group {
+				t.Errorf("depends on %q, group %q; want %q, %q", s.DependsOn, s.Group, c.dependsOn, c.group)
 			}
 		})
 	}
 	// What the node file itself says of a service that is left out is a mistake.
-	_, err := parse("images: {tag: v1}\nservices: {libvirt: {disabled: true}, compute: {after: [libvirt]}}\n")
-	if want := `node.yaml:2:49: services.compute.after: names "libvirt", which is no service of this node`; err == nil || !strings.HasPrefix(err.Error(), want) {
+	_, err := parse("images: {tag: v1}\nservices: {libvirt: {disabled: true}, compute: {depends_on: [libvirt]}}\n")
+	if want := `node.yaml:2:49: services.compute.depends_on: names "libvirt", which is no service of this node`; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Order returns the services' names so that each comes after those that its
-// `after` names, and otherwise by name.
+// `depends_on` names, and otherwise by name.
 func (n *Node) Order() []string {
 	order, _ := n.order() // Parse reported a cycle
 	return order
@@ -25,12 +25,12 @@ func (n *Node) order() ([]string, *report.Problem) {
 		}
 		if state[name] == 1 {
 			cycle := append(path[slices.Index(path, name):], name)
-			key := "services." + name + ".after"
-			return &report.Problem{Place: n.Place(key), Key: key, Text: "the start order has a cycle: " + strings.Join(cycle, " after ") + "; drop one of them"}
+			key := "services." + name + ".depends_on"
+			return &report.Problem{Place: n.Place(key), Key: key, Text: "the start order has a cycle: " + strings.Join(cycle, " depends on ") + "; drop one of them"}
 		}
 		state[name] = 1
 		path = append(path, name)
-		for _, dep := range n.Services[name].After {
+		for _, dep := range n.Services[name].DependsOn {
 			if _, ok := n.Services[dep]; !ok {
 				continue
 			}

@@ -22,16 +22,17 @@ services:
     environment: {A: one, B: two}
     command: [libvirtd, -l]
     privileged: true
-    mounts: [/dev:/dev, "data:/var/lib/libvirt", "/run:/run:shared"]
+    volumes: [/dev:/dev, "data:/var/lib/libvirt", "/run:/run:shared"]
     ulimits: [{name: nofile, soft: 1, hard: 2}, {name: memlock, soft: 3, hard: 4}]
     config:
       - {template: a, dest: /etc/a, owner: root, perm: "0600"}
       - {template: b, dest: /etc/b, owner: root, perm: "0600"}
-    health:
-      - {tcp: "localhost:1", every: 3s}
+    healthcheck:
+      - {tcp: "localhost:1", interval: 3s}
       - {tcp: "localhost:2"}
+    group: virt
     guests: {list: [virsh, list]}
-  compute: {image: compute, after: [libvirt, bridge, switch], together: [libvirt, switch]}
+  compute: {image: compute, depends_on: [libvirt, bridge, switch], group: virt}
   bridge: {image: bridge}
   switch: {image: switch}
 `
@@ -62,15 +63,26 @@ func TestProblems(t *testing.T) {
 		"null":            {"---\n~\n", []string{"node.yaml: the file is empty"}},
 		"a list":          {"- a\n", []string{"node.yaml:1:1: expected a mapping, got a list"}},
 		"a word":          {"compute\n", []string{`node.yaml:1:1: expected a mapping, got "compute"`}},
-		"two documents":   {"keep: 2\n---\nkeep: 3\n", []string{"node.yaml:2:1: a second document begins here; "}},
-		"bad second":      {"keep: 2\n---\n[\n", []string{"node.yaml:"}},
+		"two documents":   {"keep_generations: 2\n---\nkeep_generations: 3\n", []string{"node.yaml:2:1: a second document begins here; "}},
+		"bad second":      {"keep_generations: 2\n---\n[\n", []string{"node.yaml:"}},
 		"tab":             {"services:\n\tone: {}\n", []string{"node.yaml:2:1: not valid YAML: found character that cannot start any token"}},
-		"not UTF-8":       {"keep: \xff\xfe\n", []string{"node.yaml: not valid YAML: "}},
-		"control":         {"keep: \x01\n", []string{"node.yaml: not valid YAML: control characters are not allowed"}},
+		"not UTF-8":       {"keep_generations: \xff\xfe\n", []string{"node.yaml: not valid YAML: "}},
+		"control":         {"keep_generations: \x01\n", []string{"node.yaml: not valid YAML: control characters are not allowed"}},
 		"unknown":         {"engin: docker\n", []string{"node.yaml:1:1: engin: unknown key; did you mean engine?"}},
 		"unknown, far":    {"xyz: 1\n", []string{"node.yaml:1:1: xyz: unknown key"}},
-		"unknown below":   {own("health:\n- {tcp: 'a:1', evry: 2s}"), []string{"node.yaml:6:20: services.one.health[0].evry: unknown key; did you mean every?"}},
-		"twice":           {"keep: 2\nengine: docker\nkeep: 3\n", []string{"node.yaml:3:1: keep: key stands twice; it is already set on line 1"}},
+		"unknown below":   {own("healthcheck:\n- {tcp: 'a:1', intervall: 2s}"), []string{"node.yaml:6:20: services.one.healthcheck[0].intervall: unknown key; did you mean interval?"}},
+		"unknown, prefix": {own("health: []"), []string{"node.yaml:5:5: services.one.health: unknown key; did you mean healthcheck?"}},
+		"known elsewhere": {own("after: [two]\nmounts: []\nhealthcheck: [{tcp: 'a:1', within: 2s}]"), []string{
+			"node.yaml:5:5: services.one.after: unknown key; did you mean depends_on?",
+			"node.yaml:6:5: services.one.mounts: unknown key; did you mean volumes?",
+			"node.yaml:7:32: services.one.healthcheck[0].within: unknown key; did you mean start_period?",
+		}},
+		"elsewhere alone": {own("periodSeconds: 1"), []string{"node.yaml:5:5: services.one.periodSeconds: unknown key"}},
+		"group of one": {"profile: none\nservices:\n  aa: {image: 'a:1', group: pair}\n  bb: {image: 'a:1', group: pair}\n  cc: {image: 'a:1', group: piar}\n  dd: {image: 'a:1', group: other}\n", []string{
+			`node.yaml:5:22: services.cc.group: no other service is in group "piar"; did you mean pair?`,
+			`node.yaml:6:22: services.dd.group: no other service is in group "other"`,
+		}},
+		"twice":           {"keep_generations: 2\nengine: docker\nkeep_generations: 3\n", []string{"node.yaml:3:1: keep_generations: key stands twice; it is already set on line 1"}},
 		"twice in vars":   {"vars:\n  a: {b: 1, b: 2}\n", []string{"node.yaml:2:13: vars.a.b: key stands twice; it is already set on line 2"}},
 		"twice, quoted":   {own("user: a\n\"user\": b"), []string{"node.yaml:6:5: services.one.user: key stands twice"}},
 		"service twice":   {"services:\n  a: {}\n  a: {}\n", []string{"node.yaml:3:3: services.a: key stands twice"}},
@@ -78,32 +90,32 @@ func TestProblems(t *testing.T) {
 		"null key":        {"services: {~: {image: a}}\n", []string{"node.yaml:1:12: services: expected text as key"}},
 		"mapping as key":  {"vars:\n  ? {a: 1}\n  : 2\n", []string{"node.yaml:2:5: vars: expected text as key"}},
 		"alias as key":    {"profile: &image none\n*image : 1\n", []string{"node.yaml:2:1: a key cannot be an alias; write it out instead of *image"}},
-		"word for number": {"keep: many\n", []string{`node.yaml:1:7: keep: expected a whole number, got "many"`}},
-		"huge number":     {"keep: 99999999999999999999\n", []string{`node.yaml:1:7: keep: expected a whole number`}},
-		"fraction":        {"keep: 1.5\n", []string{`node.yaml:1:7: keep: expected a whole number, got "1.5"`}},
+		"word for number": {"keep_generations: many\n", []string{`node.yaml:1:19: keep_generations: expected a whole number, got "many"`}},
+		"huge number":     {"keep_generations: 99999999999999999999\n", []string{`node.yaml:1:19: keep_generations: expected a whole number`}},
+		"fraction":        {"keep_generations: 1.5\n", []string{`node.yaml:1:19: keep_generations: expected a whole number, got "1.5"`}},
 		"word for bool":   {own("privileged: maybe"), []string{`node.yaml:5:17: services.one.privileged: expected true or false, got "maybe"`}},
 		"list for text":   {own("user: [a]"), []string{`node.yaml:5:11: services.one.user: expected a single value, got a list`}},
 		"text for list":   {own("command: ls -l"), []string{`node.yaml:5:14: services.one.command: expected a list, got "ls -l"`}},
 		"text for map":    {own("environment: A=b"), []string{`node.yaml:5:18: services.one.environment: expected a mapping, got "A=b"`}},
 		"empty entry":     {own("command: [a, ~]"), []string{"node.yaml:5:18: services.one.command[1]: an empty entry; drop it"}},
-		"empty mount":     {own("mounts:\n-\n- a:/b"), []string{"node.yaml:6:6: services.one.mounts[0]: an empty entry"}},
+		"empty mount":     {own("volumes:\n-\n- a:/b"), []string{"node.yaml:6:6: services.one.volumes[0]: an empty entry"}},
 		"empty variable":  {own("environment: {A: }"), []string{`node.yaml:5:22: services.one.environment.A: expected text; write "" for an empty one`}},
-		"no unit":         {own("stop_grace: 5"), []string{`node.yaml:5:17: services.one.stop_grace: expected a duration with its unit, such as 2s or 1m30s, got "5"`}},
-		"zero, no unit":   {own("stop_grace: 0"), []string{`node.yaml:5:17: services.one.stop_grace: expected a duration with its unit`}},
-		"minus zero":      {own("stop_grace: -0"), []string{`node.yaml:5:17: services.one.stop_grace: expected a duration with its unit`}},
-		"negative":        {own("stop_grace: -2s"), []string{`node.yaml:5:17: services.one.stop_grace: expected a duration with its unit`}},
-		"list for time":   {own("stop_grace: [2s]"), []string{`node.yaml:5:17: services.one.stop_grace: expected a duration with its unit`}},
+		"no unit":         {own("stop_grace_period: 5"), []string{`node.yaml:5:24: services.one.stop_grace_period: expected a duration with its unit, such as 2s or 1m30s, got "5"`}},
+		"zero, no unit":   {own("stop_grace_period: 0"), []string{`node.yaml:5:24: services.one.stop_grace_period: expected a duration with its unit`}},
+		"minus zero":      {own("stop_grace_period: -0"), []string{`node.yaml:5:24: services.one.stop_grace_period: expected a duration with its unit`}},
+		"negative":        {own("stop_grace_period: -2s"), []string{`node.yaml:5:24: services.one.stop_grace_period: expected a duration with its unit`}},
+		"list for time":   {own("stop_grace_period: [2s]"), []string{`node.yaml:5:24: services.one.stop_grace_period: expected a duration with its unit`}},
 		"no such signal":  {own("stop_signal: 99"), []string{`node.yaml:5:5: services.one.stop_signal: expected a signal such as SIGTERM or 15, got "99"`}},
-		"never tried":     {own("health: [{tcp: 'a:1', every: 0s}]"), []string{"node.yaml:5:14: services.one.health[0]: every, within and limit must be more than zero"}},
+		"never tried":     {own("healthcheck: [{tcp: 'a:1', interval: 0s}]"), []string{"node.yaml:5:19: services.one.healthcheck[0]: interval, start_period and timeout must be more than zero"}},
 		"cycle of alias":  {"vars: &v {a: *v}\n", []string{"node.yaml: not valid YAML: anchor 'v' value contains itself"}},
 		"alias of nobody": {"vars: *v\n", []string{"node.yaml: not valid YAML: unknown anchor 'v' referenced"}},
-		"wrong tag":       {"keep: !!int x\n", []string{"node.yaml: not valid YAML: cannot decode !!str `x` as a !!int"}},
-		"bad mount": {own("mounts: ['a:b:c:d', 'data:lib', ':/data', '/a:/b:rx', 'lib']"), []string{
-			`node.yaml:5:14: services.one.mounts[0]: expected SOURCE:TARGET[:OPTIONS], got "a:b:c:d"`,
-			`node.yaml:5:25: services.one.mounts[1]: expected SOURCE:TARGET[:OPTIONS] with a source and an absolute target, got "data:lib"`,
-			`node.yaml:5:37: services.one.mounts[2]: expected SOURCE:TARGET[:OPTIONS] with a source and an absolute target, got ":/data"`,
-			`node.yaml:5:47: services.one.mounts[3]: unknown mount option "rx" in "/a:/b:rx"; expected ro, rw or one of private`,
-			`node.yaml:5:59: services.one.mounts[4]: expected SOURCE:TARGET[:OPTIONS] with a source and an absolute target, got "lib"`,
+		"wrong tag":       {"keep_generations: !!int x\n", []string{"node.yaml: not valid YAML: cannot decode !!str `x` as a !!int"}},
+		"bad mount": {own("volumes: ['a:b:c:d', 'data:lib', ':/data', '/a:/b:rx', 'lib']"), []string{
+			`node.yaml:5:15: services.one.volumes[0]: expected SOURCE:TARGET[:OPTIONS], got "a:b:c:d"`,
+			`node.yaml:5:26: services.one.volumes[1]: expected SOURCE:TARGET[:OPTIONS] with a source and an absolute target, got "data:lib"`,
+			`node.yaml:5:38: services.one.volumes[2]: expected SOURCE:TARGET[:OPTIONS] with a source and an absolute target, got ":/data"`,
+			`node.yaml:5:48: services.one.volumes[3]: unknown mount option "rx" in "/a:/b:rx"; expected ro, rw or one of private`,
+			`node.yaml:5:60: services.one.volumes[4]: expected SOURCE:TARGET[:OPTIONS] with a source and an absolute target, got "lib"`,
 		}},
 		"archives": {"profile: none\nimages:\n  archives:\n  - /media/*.tar\n  - images.tar\n  - '/a[b'\n  - {a: b}\nservices:\n  one: {image: 'a:1'}\n", []string{
 			"node.yaml:7:5: images.archives[3]: expected a single value, got a mapping",
@@ -112,42 +124,42 @@ func TestProblems(t *testing.T) {
 			`node.yaml:2:35: images.archives[1]: expected an absolute path, or a pattern such as /media/images/*.tar, got "images.tar"`,
 			`node.yaml:2:47: images.archives[2]: expected an absolute path, or a pattern such as /media/images/*.tar, got "/a[b"`,
 		}},
-		"all kinds at once": {"profile: none\nengine: rkt\nkeep: 0\nimages: {pull: often}\nsecrets: {s: {}, u: {file: a, env: B}}\nservices:\n  One: {image: 'a:1'}\n  x: {image: 'a:1'}\n  kollet-start: {image: 'a:1'}\n", []string{
+		"all kinds at once": {"profile: none\nengine: rkt\nkeep_generations: 0\nimages: {pull_policy: often}\nsecrets: {s: {}, u: {file: a, env: B}}\nservices:\n  One: {image: 'a:1'}\n  x: {image: 'a:1'}\n  kollet-start: {image: 'a:1'}\n", []string{
 			`node.yaml:2:1: engine: expected one of docker, containerd, got "rkt"`,
-			"node.yaml:3:1: keep: expected 1 or more: without an earlier generation there is no way back",
-			`node.yaml:4:10: images.pull: expected one of missing, always, never, got "often"`,
+			"node.yaml:3:1: keep_generations: expected 1 or more: without an earlier generation there is no way back",
+			`node.yaml:4:10: images.pull_policy: expected one of missing, always, never, got "often"`,
 			"node.yaml:5:11: secrets.s: expected exactly one of file and env",
 			"node.yaml:5:18: secrets.u: expected exactly one of file and env",
 			"node.yaml:7:3: services.One: a service's name is two or more of a-z",
 			"node.yaml:8:3: services.x: a service's name is two or more of a-z",
 			"node.yaml:9:3: services.kollet-start: no service can have this name",
 		}},
-		"a service": {own("pid: hots\nipc: x\ncgroupns: x\nnetwork: bridge\nrestart: on-failure\nlog_size: big\nstop_signal: SIGTREM\nafter: [tow]\ntogether: [none]\nguests: {}"), []string{
+		"a service": {own("pid: hots\nipc: x\ncgroup: x\nnetwork_mode: bridge\nrestart: on-failure\nlog_size: big\nstop_signal: SIGTREM\ndepends_on: [tow]\ngroup: none\nguests: {}"), []string{
 			`node.yaml:5:5: services.one.pid: expected one of host, private, got "hots"`,
 			`node.yaml:6:5: services.one.ipc: expected one of host, private, got "x"`,
-			`node.yaml:7:5: services.one.cgroupns: expected one of host, private, got "x"`,
-			`node.yaml:8:5: services.one.network: expected one of host, none, private, got "bridge"`,
+			`node.yaml:7:5: services.one.cgroup: expected one of host, private, got "x"`,
+			`node.yaml:8:5: services.one.network_mode: expected one of host, none, private, got "bridge"`,
 			`node.yaml:9:5: services.one.restart: expected one of always, unless-stopped, no, got "on-failure"`,
 			`node.yaml:10:5: services.one.log_size: expected a size such as 10MiB, got "big"`,
 			`node.yaml:11:5: services.one.stop_signal: expected a signal such as SIGTERM or 15, got "SIGTREM"`,
-			`node.yaml:12:5: services.one.after: names "tow", which is no service of this node`,
-			`node.yaml:13:5: services.one.together: names "none", which is no service of this node`,
+			`node.yaml:12:5: services.one.depends_on: names "tow", which is no service of this node`,
+			`node.yaml:13:5: services.one.group: no other service is in group "none"`,
 			`node.yaml:14:5: services.one.guests: needs list: the command that prints the UUIDs of running guests`,
 		}},
-		"entries": {own("mounts:\n- {target: data}\n- {source: vol, target: /t, propagation: shared}\n- {source: /s, target: /u, propagation: up}\nconfig:\n- {dest: etc, owner: a, perm: '0600', content: x}\n- {dest: /etc/, owner: a, perm: '0600', content: x}\n- {dest: /a, perm: '0600', content: x, source: y}\n- {dest: /b, owner: a, perm: '0600', content: x, format: yml}\nhealth:\n- {tcp: 'a:1', unix: /x}\n- {every: 1s}"), []string{
-			`node.yaml:6:7: services.one.mounts[0].target: expected an absolute path, got "data"`,
-			`node.yaml:7:7: services.one.mounts[1].propagation: only a path on the host has a propagation, and "vol" is none`,
-			`node.yaml:8:7: services.one.mounts[2].propagation: expected one of private`,
+		"entries": {own("volumes:\n- {target: data}\n- {source: vol, target: /t, propagation: shared}\n- {source: /s, target: /u, propagation: up}\nconfig:\n- {dest: etc, owner: a, perm: '0600', content: x}\n- {dest: /etc/, owner: a, perm: '0600', content: x}\n- {dest: /a, perm: '0600', content: x, source: y}\n- {dest: /b, owner: a, perm: '0600', content: x, format: yml}\nhealthcheck:\n- {tcp: 'a:1', unix: /x}\n- {interval: 1s}"), []string{
+			`node.yaml:6:7: services.one.volumes[0].target: expected an absolute path, got "data"`,
+			`node.yaml:7:7: services.one.volumes[1].propagation: only a path on the host has a propagation, and "vol" is none`,
+			`node.yaml:8:7: services.one.volumes[2].propagation: expected one of private`,
 			`node.yaml:10:7: services.one.config[0].dest: expected the absolute path of a file in the container, got "etc"`,
 			`node.yaml:11:7: services.one.config[1].dest: expected the absolute path`,
 			`node.yaml:12:7: services.one.config[2]: expected exactly one of template, source and content`,
 			`node.yaml:12:7: services.one.config[2]: needs owner and perm`,
 			`node.yaml:13:7: services.one.config[3].format: expected ini or text, got "yml"`,
-			`node.yaml:15:7: services.one.health[0]: expected exactly one of exec, tcp, unix and http`,
-			`node.yaml:16:7: services.one.health[1]: expected exactly one of exec, tcp, unix and http`,
+			`node.yaml:15:7: services.one.healthcheck[0]: expected exactly one of exec, tcp, unix and http`,
+			`node.yaml:16:7: services.one.healthcheck[1]: expected exactly one of exec, tcp, unix and http`,
 		}},
-		"lists with a double": {own("mounts: ['a:/x', 'b:/x/']\nulimits: [{name: nofile}, {name: nofile}]\nconfig:\n- {dest: /a, owner: a, perm: '0600', content: x}\n- {dest: /a, owner: b, perm: '0600', content: y}"), []string{
-			"node.yaml:5:22: services.one.mounts[1]: /x is set twice in this list, first on line 5; drop one",
+		"lists with a double": {own("volumes: ['a:/x', 'b:/x/']\nulimits: [{name: nofile}, {name: nofile}]\nconfig:\n- {dest: /a, owner: a, perm: '0600', content: x}\n- {dest: /a, owner: b, perm: '0600', content: y}"), []string{
+			"node.yaml:5:23: services.one.volumes[1]: /x is set twice in this list, first on line 5; drop one",
 			"node.yaml:6:31: services.one.ulimits[1]: nofile is set twice",
 			"node.yaml:9:7: services.one.config[1]: /a is set twice in this list, first on line 8",
 		}},
@@ -160,10 +172,10 @@ func TestProblems(t *testing.T) {
 		"no services":         {"profile: none\n", []string{"node.yaml: services: the node has no services"}},
 		"no such profile":     {"profile: storage\n", []string{`node.yaml:1:1: profile: there is no profile "storage"`}},
 		"no such network":     {"images: {tag: a}\nnetwork: ovs\n", []string{`node.yaml:2:1: network: profile compute has no network "ovs"; expected one of [linuxbridge openvswitch]`}},
-		"the profile's place": {"services: {}\n", []string{`profile compute:8:5: services.libvirt.image: "libvirt" has neither tag nor digest`, `profile compute:21:13: services.compute.image`, `profile compute:22:12: services.bridge.image`}},
-		"cycle": {"profile: none\nservices:\n  aa: {image: 'a:1', after: [bb]}\n  bb: {image: 'a:1', after: [cc]}\n  cc: {image: 'a:1', after: [bb]}\n", []string{
-			"node.yaml:4:22: services.bb.after: the start order has a cycle: bb after cc after bb; drop one of them"}},
-		"cycle of one": {own("after: [one]"), []string{"node.yaml:5:5: services.one.after: the start order has a cycle: one after one"}},
+		"the profile's place": {"services: {}\n", []string{`profile compute:8:5: services.libvirt.image: "libvirt" has neither tag nor digest`, `profile compute:22:13: services.compute.image`, `profile compute:23:12: services.bridge.image`}},
+		"cycle": {"profile: none\nservices:\n  aa: {image: 'a:1', depends_on: [bb]}\n  bb: {image: 'a:1', depends_on: [cc]}\n  cc: {image: 'a:1', depends_on: [bb]}\n", []string{
+			"node.yaml:4:22: services.bb.depends_on: the start order has a cycle: bb depends on cc depends on bb; drop one of them"}},
+		"cycle of one": {own("depends_on: [one]"), []string{"node.yaml:5:5: services.one.depends_on: the start order has a cycle: one depends on one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(c.text)

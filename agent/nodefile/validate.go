@@ -30,15 +30,15 @@ func (n *Node) enums(problems *report.Problems) {
 		}
 	}
 	oneOf("engine", n.Engine, "docker", "containerd")
-	oneOf("images.pull", n.Images.Pull, "missing", "always", "never")
+	oneOf("images.pull_policy", n.Images.PullPolicy, "missing", "always", "never")
 	for i, pattern := range n.Images.Archives {
 		if err := CheckArchive(pattern); err != nil {
 			key := fmt.Sprintf("images.archives[%d]", i)
 			problems.Addf(n.Place(key), key, "%v", err)
 		}
 	}
-	if n.Keep < 1 {
-		problems.Addf(n.Place("keep"), "keep", "expected 1 or more: without an earlier generation there is no way back")
+	if n.KeepGenerations < 1 {
+		problems.Addf(n.Place("keep_generations"), "keep_generations", "expected 1 or more: without an earlier generation there is no way back")
 	}
 }
 
@@ -57,27 +57,24 @@ func (n *Node) complete() {
 	for name, s := range n.Services {
 		key := "services." + name
 		// What the profile says of a service that this node leaves out goes with it.
-		if _, own := n.own.places[key+".after"]; !own {
-			s.After = slices.DeleteFunc(s.After, absent)
-		}
-		if _, own := n.own.places[key+".together"]; !own {
-			s.Together = slices.DeleteFunc(s.Together, absent)
+		if _, own := n.own.places[key+".depends_on"]; !own {
+			s.DependsOn = slices.DeleteFunc(s.DependsOn, absent)
 		}
 		if s.Image != "" {
 			s.Image = n.Images.Complete(s.Image)
 		}
 		setDefault(&s.PID, "private")
 		setDefault(&s.IPC, "private")
-		setDefault(&s.CgroupNS, "private")
-		setDefault(&s.Network, "host")
+		setDefault(&s.Cgroup, "private")
+		setDefault(&s.NetworkMode, "host")
 		setDefault(&s.Restart, "always")
-		n.setDuration(&s.StopGrace, key+".stop_grace", 60*time.Second)
-		for i := range s.Health {
-			p := &s.Health[i]
-			n.setDuration(&p.Every, p.Key+".every", time.Second)
-			n.setDuration(&p.Within, p.Key+".within", time.Minute)
+		n.setDuration(&s.StopGracePeriod, key+".stop_grace_period", 60*time.Second)
+		for i := range s.Healthcheck {
+			p := &s.Healthcheck[i]
+			n.setDuration(&p.Interval, p.Key+".interval", time.Second)
+			n.setDuration(&p.StartPeriod, p.Key+".start_period", time.Minute)
 			n.setDuration(&p.Stable, p.Key+".stable", 2*time.Second)
-			n.setDuration(&p.Limit, p.Key+".limit", 10*time.Second)
+			n.setDuration(&p.Timeout, p.Key+".timeout", 10*time.Second)
 		}
 		for i := range s.Config {
 			setDefault(&s.Config[i].Format, "text")
@@ -129,8 +126,28 @@ func (n *Node) validate(problems *report.Problems) {
 			problems.Addf(n.Place(key), key, "expected exactly one of file and env")
 		}
 	}
+	n.validateGroups(problems)
 	if _, err := n.order(); err != nil {
 		problems.Add(*err)
+	}
+}
+
+// validateGroups finds misspelt group names: a group that the node file names
+// has more than one service.
+func (n *Node) validateGroups(problems *report.Problems) {
+	members := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(n.Services)) {
+		if group := n.Services[name].Group; group != "" {
+			members[group] = append(members[group], name)
+		}
+	}
+	for group, names := range members {
+		key := "services." + names[0] + ".group"
+		if _, own := n.own.places[key]; len(names) > 1 || !own {
+			continue // of a profile's group, the chosen network may leave one service
+		}
+		others := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(other string) bool { return other == group })
+		problems.Addf(n.Place(key), key, "no other service is in group %q%s", group, report.DidYouMean(group, others))
 	}
 }
 
@@ -153,8 +170,8 @@ func (n *Node) validateService(name string, s Service, problems *report.Problems
 	}{
 		{"pid", s.PID, []string{"host", "private"}},
 		{"ipc", s.IPC, []string{"host", "private"}},
-		{"cgroupns", s.CgroupNS, []string{"host", "private"}},
-		{"network", s.Network, []string{"host", "none", "private"}},
+		{"cgroup", s.Cgroup, []string{"host", "private"}},
+		{"network_mode", s.NetworkMode, []string{"host", "none", "private"}},
 		{"restart", s.Restart, []string{"always", "unless-stopped", "no"}},
 	} {
 		if !slices.Contains(mode.allowed, mode.value) {
@@ -171,14 +188,9 @@ func (n *Node) validateService(name string, s Service, problems *report.Problems
 			bad("log_size", "expected a size such as 10MiB, got %q", s.LogSize)
 		}
 	}
-	for _, dep := range s.After {
+	for _, dep := range s.DependsOn {
 		if _, ok := n.Services[dep]; !ok {
-			bad("after", "names %q, which is no service of this node%s", dep, report.DidYouMean(dep, slices.Sorted(maps.Keys(n.Services))))
-		}
-	}
-	for _, mate := range s.Together {
-		if _, ok := n.Services[mate]; !ok {
-			bad("together", "names %q, which is no service of this node%s", mate, report.DidYouMean(mate, slices.Sorted(maps.Keys(n.Services))))
+			bad("depends_on", "names %q, which is no service of this node%s", dep, report.DidYouMean(dep, slices.Sorted(maps.Keys(n.Services))))
 		}
 	}
 	if s.Guests != nil && len(s.Guests.List) == 0 {
@@ -203,7 +215,7 @@ func (n *Node) validateImage(image string, bad func(string, string, ...any)) {
 }
 
 func validateEntries(s Service, problems *report.Problems) {
-	for _, m := range s.Mounts {
+	for _, m := range s.Volumes {
 		if !path.IsAbs(m.Target) {
 			problems.Addf(m.Place, m.Key+".target", "expected an absolute path, got %q", m.Target)
 		}
@@ -234,7 +246,7 @@ func validateEntries(s Service, problems *report.Problems) {
 			problems.Addf(f.Place, f.Key+".format", "expected ini or text, got %q", f.Format)
 		}
 	}
-	for _, p := range s.Health {
+	for _, p := range s.Healthcheck {
 		kinds := 0
 		for _, set := range []bool{len(p.Exec) > 0, p.TCP != "", p.Unix != "", p.HTTP != ""} {
 			if set {
@@ -244,8 +256,8 @@ func validateEntries(s Service, problems *report.Problems) {
 		if kinds != 1 {
 			problems.Addf(p.Place, p.Key, "expected exactly one of exec, tcp, unix and http")
 		}
-		if p.Every == 0 || p.Within == 0 || p.Limit == 0 {
-			problems.Addf(p.Place, p.Key, "every, within and limit must be more than zero; left out, they have defaults")
+		if p.Interval == 0 || p.StartPeriod == 0 || p.Timeout == 0 {
+			problems.Addf(p.Place, p.Key, "interval, start_period and timeout must be more than zero; omit them for the defaults")
 		}
 	}
 }

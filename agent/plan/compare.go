@@ -34,8 +34,8 @@ func compare(store generation.Store, s generation.Service, files []generation.Re
 	if !missing && c.Image == nil {
 		c.Spec = append(c.Spec, valueChanges("program", old.Argv, s.Argv)...)
 	}
-	c.Spec = append(c.Spec, valueChanges("warm", old.Warm, s.Warm)...)
-	c.Spec = append(c.Spec, valueChanges("prepare", old.Modes, s.Modes)...)
+	c.Spec = append(c.Spec, valueChanges("warmup", old.Warmup, s.Warmup)...)
+	c.Spec = append(c.Spec, valueChanges("permissions", old.Permissions, s.Permissions)...)
 	if len(c.Files) == 0 && !slices.EqualFunc(old.Files, s.Files, func(a, b generation.File) bool { return a.Name == b.Name }) {
 		c.Spec = append(c.Spec, "config: order changed") // later entries override earlier ones
 	}
@@ -44,7 +44,7 @@ func compare(store generation.Store, s generation.Service, files []generation.Re
 		c.Action = Replace
 	case !SamePolicy(old, s):
 		c.Action = UpdatePolicy
-		c.Spec = append(c.Spec, "health, order or reference: the container stays")
+		c.Spec = append(c.Spec, "healthcheck, order or reference: the container stays")
 	}
 	return c, nil
 }

@@ -50,7 +50,7 @@ func newDriftNode(t *testing.T) *driftNode {
 	d := &driftNode{T: t, node: &node.Node{Root: dir, Host: host.Host{Proc: dir + "/proc"}}}
 	d.service = generation.Service{
 		Name: "alpha", Origin: 3, Argv: []string{"alpha", "--run"}, Image: generation.Image{ID: "sha256:1"},
-		Spec:  containers.Spec{Network: "host", Restart: containers.RestartAlways},
+		Spec:  containers.Spec{NetworkMode: "host", Restart: containers.RestartAlways},
 		Files: []generation.File{{Name: "alpha.conf", Dest: "/etc/alpha/alpha.conf", Owner: "root", Perm: "0640", SHA256: generation.Sum([]byte("a=1\n"))}},
 	}
 	d.config, d.root = d.node.Store().Config(3, "alpha"), d.node.Host.ProcessPath(7, "root")
@@ -103,7 +103,7 @@ func TestFindDrift(t *testing.T) {
 		{"image", func(d *driftNode) { d.container.ImageID = "sha256:2" }, []string{"image "}},
 		{"image's name", func(d *driftNode) { d.container.Spec.Image = "alpha:other" }, nil},
 		{"restart policy", func(d *driftNode) { d.container.Spec.Restart = containers.RestartNo }, []string{"spec "}},
-		{"network and user", func(d *driftNode) { d.container.Spec.Network, d.container.Spec.User = "none", "1:1" }, []string{"spec ", "spec "}},
+		{"network and user", func(d *driftNode) { d.container.Spec.NetworkMode, d.container.Spec.User = "none", "1:1" }, []string{"spec ", "spec "}},
 
 		{"mounted file edited", func(d *driftNode) { d.write(d.config, "alpha.conf", "a=2\n") }, []string{"mounted file alpha.conf"}},
 		{"mounted file removed", func(d *driftNode) { d.check(os.Remove(d.config + "/alpha.conf")) }, []string{"mounted file alpha.conf"}},

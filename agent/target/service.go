@@ -31,13 +31,13 @@ type builder struct {
 func (b *builder) build() (generation.Service, []generation.Rendered) {
 	f, before := b.from, b.problems.Len()
 	s := generation.Service{
-		Name: b.name, Ref: f.Image, Warm: b.expandAll("warm", f.Warm), Modes: f.Prepare,
-		StopGrace: f.StopGrace, After: f.After, Together: f.Together,
-		Health: b.probes(), Guests: f.Guests,
+		Name: b.name, Ref: f.Image, Warmup: b.expandAll("warmup", f.Warmup), Permissions: f.Permissions,
+		StopGracePeriod: f.StopGracePeriod, DependsOn: f.DependsOn, Group: f.Group,
+		Healthcheck: b.probes(), Guests: f.Guests,
 		Spec: containers.Spec{
-			Entrypoint: b.expandAll("entrypoint", f.Entrypoint), Command: b.expandAll("command", f.Command), WorkingDir: f.WorkDir, User: f.User,
-			Env: b.environment(), Privileged: f.Privileged, PID: mode(f.PID), Network: mode(f.Network), IPC: mode(f.IPC),
-			CgroupNS: mode(f.CgroupNS), ReadOnly: f.ReadOnly, CapAdd: f.CapAdd, CapDrop: f.CapDrop, Devices: f.Devices,
+			Entrypoint: b.expandAll("entrypoint", f.Entrypoint), Command: b.expandAll("command", f.Command), WorkingDir: f.WorkingDir, User: f.User,
+			Env: b.environment(), Privileged: f.Privileged, PID: mode(f.PID), NetworkMode: mode(f.NetworkMode), IPC: mode(f.IPC),
+			Cgroup: mode(f.Cgroup), ReadOnly: f.ReadOnly, CapAdd: f.CapAdd, CapDrop: f.CapDrop, Devices: f.Devices,
 			Mounts: b.mounts(), StopSignal: f.StopSignal, Restart: containers.Restart(f.Restart), LogFiles: f.LogFiles,
 		},
 	}
@@ -103,10 +103,10 @@ func (b *builder) environment() map[string]string {
 }
 
 func (b *builder) probes() []nodefile.Probe {
-	probes := slices.Clone(b.from.Health)
+	probes := slices.Clone(b.from.Healthcheck)
 	for i := range probes {
 		p := &probes[i]
-		key := fmt.Sprintf("health[%d].", i)
+		key := fmt.Sprintf("healthcheck[%d].", i)
 		p.Exec = b.expandAll(key+"exec", p.Exec)
 		p.TCP = b.expand(key+"tcp", p.TCP)
 		p.Unix = b.expand(key+"unix", p.Unix)
@@ -117,7 +117,7 @@ func (b *builder) probes() []nodefile.Probe {
 
 func (b *builder) mounts() []containers.Mount {
 	var mounts []containers.Mount
-	for _, m := range b.from.Mounts {
+	for _, m := range b.from.Volumes {
 		before := b.problems.Len()
 		source := b.expandAt(m.Key+".source", m.Source)
 		kind := containers.Volume

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	Images map[string]string // service: image reference
 	Tag    string            // instead of images.tag
-	Pull   string            // instead of images.pull
+	Pull   string            // instead of images.pull_policy
 
 	Archives []string      // before images.archives
 	Wait     time.Duration // for archives that are not there yet
@@ -33,7 +33,7 @@ type Options struct {
 type Target struct {
 	Reason   string // bootstrap, upgrade, rollback to 3
 	Engine   string
-	Pull     string                           // images.pull
+	Pull     string                           // images.pull_policy
 	Archives []string                         // files that may hold images, as patterns
 	Wait     time.Duration                    // how long to wait for them
 	Recalled bool                             // an earlier generation: its images are known by content
@@ -50,7 +50,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 		return nil, node.BadInput{Err: err}
 	}
 	var problems report.Problems
-	t := &Target{Reason: reason, Engine: file.Engine, Pull: file.Images.Pull, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
+	t := &Target{Reason: reason, Engine: file.Engine, Pull: file.Images.PullPolicy, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
 	t.Archives = slices.Concat(opts.Archives, file.Images.Archives)
 	renderer, err := configs.New(configs.Inputs{
 		Host:      n.Name,
@@ -81,7 +81,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 }
 
 func readFile(n *node.Node, opts Options) (*nodefile.Node, error) {
-	return n.ReadFile(nodefile.Change{Tag: opts.Tag, Images: opts.Images, Pull: opts.Pull})
+	return n.ReadFile(nodefile.Change{Tag: opts.Tag, Images: opts.Images, PullPolicy: opts.Pull})
 }
 
 // readSecrets reads every secret's value; what cannot be read is a problem.

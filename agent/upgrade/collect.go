@@ -144,7 +144,7 @@ func collectImages(ctx context.Context, n *node.Node, candidates, stays map[stri
 // keepGenerations is how many earlier generations the node file says to keep. If
 // the node file cannot be read, all are kept.
 func keepGenerations(n *node.Node) int {
-	keep, err := nodefile.Keep(n.NodeFilePath())
+	keep, err := nodefile.KeepGenerations(n.NodeFilePath())
 	if err != nil {
 		return 1 << 20
 	}

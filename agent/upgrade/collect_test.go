@@ -83,14 +83,14 @@ func TestCollectGenerations(t *testing.T) {
 		gone   []int
 		images []string
 	}{
-		"keep 1":          {"keep: 1\n", nil, "", []int{1, 3, 4}, []string{"img1", "img3", "img4", "imgB1"}}, // 2 is where b comes from
-		"keep 3":          {"keep: 3\n", nil, "", []int{1}, []string{"img1", "imgB1"}},
+		"keep 1":          {"keep_generations: 1\n", nil, "", []int{1, 3, 4}, []string{"img1", "img3", "img4", "imgB1"}}, // 2 is where b comes from
+		"keep 3":          {"keep_generations: 3\n", nil, "", []int{1}, []string{"img1", "imgB1"}},
 		"default":         {"{}\n", nil, "", []int{1}, []string{"img1", "imgB1"}},
-		"keep many":       {"keep: 9\n", nil, "", nil, nil},
-		"unreadable":      {"keep: [\n", nil, "", nil, nil},
-		"no number":       {"keep: 0\n", nil, "", nil, nil},
-		"a guest's":       {"keep: 1\n", node.Pins{"3": true}, "", []int{1, 4}, []string{"img1", "img4", "imgB1"}},
-		"image elsewhere": {"keep: 1\n", nil, "img3", []int{1, 3, 4}, []string{"img1", "img4", "imgB1"}},
+		"keep many":       {"keep_generations: 9\n", nil, "", nil, nil},
+		"unreadable":      {"keep_generations: [\n", nil, "", nil, nil},
+		"no number":       {"keep_generations: 0\n", nil, "", nil, nil},
+		"a guest's":       {"keep_generations: 1\n", node.Pins{"3": true}, "", []int{1, 4}, []string{"img1", "img4", "imgB1"}},
+		"image elsewhere": {"keep_generations: 1\n", nil, "img3", []int{1, 3, 4}, []string{"img1", "img4", "imgB1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine := &shelf{inUse: c.inUse}
@@ -140,7 +140,7 @@ func TestCollectAroundDamage(t *testing.T) {
 			if err := os.MkdirAll(filepath.Dir(nd.NodeFilePath()), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(nd.NodeFilePath(), []byte("keep: 1\n"), 0o600); err != nil {
+			if err := os.WriteFile(nd.NodeFilePath(), []byte("keep_generations: 1\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			current := record(t, nd, 6)
@@ -210,7 +210,7 @@ func TestCollectAhead(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(nd.NodeFilePath()), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(nd.NodeFilePath(), []byte("keep: 1\n"), 0o600); err != nil {
+	if err := os.WriteFile(nd.NodeFilePath(), []byte("keep_generations: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	current := record(t, nd, 6)

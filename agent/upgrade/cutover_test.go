@@ -147,7 +147,7 @@ func TestStopFast(t *testing.T) {
 			n.list("/docker/abc/x", below)
 			n.list("/docker/abcd", neighbour)
 			tx := newTransaction(n.node, nil, generation.Generation{})
-			err := tx.stopFast(t.Context(), n.task(generation.Service{Name: "alpha", StopSignal: c.signal, StopGrace: c.grace}, first))
+			err := tx.stopFast(t.Context(), n.task(generation.Service{Name: "alpha", StopSignal: c.signal, StopGracePeriod: c.grace}, first))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +179,7 @@ func TestHandOver(t *testing.T) {
 	tx := newTransaction(n.node, nil, generation.Generation{})
 	tx.to.Number = 2
 	for _, name := range []string{"alpha", "beta"} {
-		service := generation.Service{Name: name, StopSignal: "SIGTERM", StopGrace: time.Hour}
+		service := generation.Service{Name: name, StopSignal: "SIGTERM", StopGracePeriod: time.Hour}
 		first := n.start("/docker/"+name, "trap 'date +%s%N >"+n.dir+"/"+name+"; exit 0' TERM; "+loop)
 		n.list("/docker/"+name, first)
 		old = append(old, n.task(service, first))

@@ -47,21 +47,18 @@ func (g group) stopsGuestHost() bool {
 // container, then those that are removed, dependents first.
 func (t *transaction) groups() []group {
 	var groups []group
-	placed := map[string]bool{}
 	for _, s := range t.to.Services {
-		if s.Origin != t.to.Number || placed[s.Name] {
+		if s.Origin != t.to.Number {
 			continue
 		}
-		var g group
-		mates := t.mates(s)
-		for _, mate := range t.to.Services {
-			if mates[mate.Name] {
-				old, _ := t.from.Service(mate.Name)
-				g = append(g, member{name: mate.Name, old: old, new: mate})
-				placed[mate.Name] = true
-			}
+		old, _ := t.from.Service(s.Name)
+		m := member{name: s.Name, old: old, new: s}
+		at := slices.IndexFunc(groups, func(g group) bool { return s.Group != "" && g[0].new.Group == s.Group })
+		if at < 0 {
+			groups = append(groups, group{m})
+		} else {
+			groups[at] = append(groups[at], m)
 		}
-		groups = append(groups, g)
 	}
 	groups = inOrder(groups)
 	for _, old := range slices.Backward(t.from.Services) {
@@ -89,25 +86,6 @@ func inOrder(groups []group) []group {
 // after reports whether any member comes after one of another group.
 func (g group) after(other group) bool {
 	return slices.ContainsFunc(g, func(m member) bool {
-		return slices.ContainsFunc(other, func(o member) bool { return slices.Contains(m.new.After, o.name) })
+		return slices.ContainsFunc(other, func(o member) bool { return slices.Contains(m.new.DependsOn, o.name) })
 	})
-}
-
-// mates are the services that are cut over as one with s: those that it is
-// together with, those that they are together with, and so on.
-func (t *transaction) mates(s generation.Service) map[string]bool {
-	mates := map[string]bool{s.Name: true}
-	for todo := []generation.Service{s}; len(todo) > 0; todo = todo[1:] {
-		for _, other := range t.to.Services {
-			if other.Origin == t.to.Number && !mates[other.Name] && together(todo[0], other) {
-				mates[other.Name] = true
-				todo = append(todo, other)
-			}
-		}
-	}
-	return mates
-}
-
-func together(a, b generation.Service) bool {
-	return slices.Contains(a.Together, b.Name) || slices.Contains(b.Together, a.Name)
 }

@@ -13,19 +13,16 @@ import (
 	"github.com/kollet/kollet/agent/nodefile"
 )
 
-// services are written as NAME, NAME+MATE,… for together, NAME>DEP,… for after,
-// with ! behind it if its container stays.
+// services are written as NAME[+GROUP][>DEPENDENCY,…], with ! at the end if the
+// container stays.
 func services(text string) (list []generation.Service) {
 	for word := range strings.FieldsSeq(text) {
 		word, stays := strings.CutSuffix(word, "!")
 		word, deps, _ := strings.Cut(word, ">")
-		name, mates, _ := strings.Cut(word, "+")
-		s := generation.Service{Name: name, Origin: 2}
+		name, group, _ := strings.Cut(word, "+")
+		s := generation.Service{Name: name, Group: group, Origin: 2}
 		if deps != "" {
-			s.After = strings.Split(deps, ",")
-		}
-		if mates != "" {
-			s.Together = strings.Split(mates, ",")
+			s.DependsOn = strings.Split(deps, ",")
 		}
 		if stays {
 			s.Origin = 1
@@ -37,26 +34,25 @@ func services(text string) (list []generation.Service) {
 
 func TestGroups(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
-		"each alone":                  {"a b", "a b", "a | b"},
-		"start order":                 {"b a", "b a", "b | a"},
-		"one stays":                   {"a b c", "a b! c", "a | c"},
-		"all stay":                    {"a b", "a! b!", ""},
-		"together":                    {"a b c", "a b c+a", "a, c | b"},
-		"said by the other":           {"a b c", "a+c b c", "a, c | b"},
-		"said by both":                {"a b", "a+b b+a", "a, b"},
-		"with one that stays":         {"a b", "a! b+a", "b"},
-		"through one":                 {"a b c", "a+b b+c c", "a, b, c"},
-		"through one, later":          {"a b c d", "a+c b c+d d", "a, c, d | b"},
-		"not through one that stays":  {"a b c", "a+b b+c! c", "a | c"},
-		"with nobody":                 {"a", "a+x", "a"},
-		"new":                         {"", "a b", "a | b"},
-		"removed, dependents first":   {"a b c d", "a! c", "c | d | b"},
-		"all removed":                 {"a b", "", "b | a"},
-		"itself":                      {"a", "a+a", "a"},
-		"a mate comes after another":  {"a b c", "a+c b c>b", "b | a, c"},
-		"a mate after one that stays": {"a b c", "a+c b! c>b", "a, c"},
-		"after the group, too":        {"a b c d", "a+d b c>a d>b", "b | a, d | c"},
-		"after each other":            {"a b c d", "a+d b+c c>a d>b", "a, d | b, c"},
+		"each alone":                {"a b", "a b", "a | b"},
+		"start order":               {"b a", "b a", "b | a"},
+		"one stays":                 {"a b c", "a b! c", "a | c"},
+		"all stay":                  {"a b", "a! b!", ""},
+		"a group":                   {"a b c", "a+x b c+x", "a, c | b"},
+		"two groups":                {"a b c d", "a+x b+y c+x d+y", "a, c | b, d"},
+		"with one that stays":       {"a b", "a+x! b+x", "b"},
+		"around one that stays":     {"a b c", "a+x b+x! c+x", "a, c"},
+		"a group of one":            {"a b", "a+x b", "a | b"},
+		"joins a group":             {"a+x b+x c", "a+x b+x c+x", "a, b, c"},
+		"leaves its group":          {"a+x b+x", "a+x b", "a | b"},
+		"removed from its group":    {"a+x b+x", "a+x", "a | b"},
+		"new":                       {"", "a b", "a | b"},
+		"removed, dependents first": {"a b c d", "a! c", "c | d | b"},
+		"all removed":               {"a b", "", "b | a"},
+		"a mate depends on another": {"a b c", "a+x b c+x>b", "b | a, c"},
+		"a mate on one that stays":  {"a b c", "a+x b! c+x>b", "a, c"},
+		"after the group, too":      {"a b c d", "a+x b c>a d+x>b", "b | a, d | c"},
+		"after each other":          {"a b c d", "a+x b+y c+y>a d+x>b", "a, d | b, c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tx := transaction{from: generation.Generation{Number: 1, Services: services(c.from)}, to: generation.Generation{Number: 2, Services: services(c.to)}}

@@ -121,7 +121,7 @@ func (t *transaction) stopFast(ctx context.Context, old oldTask) error {
 	if err := old.process.Signal(signalNumber(old.service.StopSignal)); err != nil {
 		return err
 	}
-	deadline := t.node.Host.Now().Add(old.service.StopGrace)
+	deadline := t.node.Host.Now().Add(old.service.StopGracePeriod)
 	killed := false
 	for {
 		if old.protects {
@@ -141,7 +141,7 @@ func (t *transaction) stopFast(ctx context.Context, old oldTask) error {
 			return t.killLeft(old)
 		}
 		if !killed && t.node.Host.Now().After(deadline) {
-			t.node.Note(old.service.Name, "did not stop within %v and is killed", old.service.StopGrace)
+			t.node.Note(old.service.Name, "did not stop within %v and is killed", old.service.StopGracePeriod)
 			if err := old.process.Signal(unix.SIGKILL); err != nil {
 				return err
 			}
@@ -186,7 +186,7 @@ func (t *transaction) killLeft(old oldTask) error {
 // cleanUp lets the engine notice that the containers have stopped.
 func (t *transaction) cleanUp(ctx context.Context, stopping []oldTask) error {
 	for _, old := range stopping {
-		if err := t.node.Engine.Stop(ctx, old.container.ID, old.service.StopGrace); err != nil {
+		if err := t.node.Engine.Stop(ctx, old.container.ID, old.service.StopGracePeriod); err != nil {
 			return fmt.Errorf("clean up after %s: %w", old.service.Name, err)
 		}
 	}
@@ -200,7 +200,7 @@ func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s gen
 			return err
 		}
 	}
-	return n.Engine.Stop(ctx, c.ID, s.StopGrace)
+	return n.Engine.Stop(ctx, c.ID, s.StopGracePeriod)
 }
 
 // signalNumber accepts names and numbers, as engines do: images with systemd stop

@@ -54,11 +54,11 @@ func (t *transaction) staysHealthy(ctx context.Context, s generation.Service) er
 	}
 	target := health.Target{Engine: t.node.Engine, ID: c.ID, PID: c.PID, User: s.User}
 	if s.Origin != t.to.Number { // not watched: it may have to reconnect to its peers
-		if err := health.Ready(ctx, target, s.Health); err != nil {
+		if err := health.Ready(ctx, target, s.Healthcheck); err != nil {
 			return failure{s.Name, c.ID, err}
 		}
 	}
-	if err := health.Stable(ctx, target, s.Health); err != nil {
+	if err := health.Stable(ctx, target, s.Healthcheck); err != nil {
 		return failure{s.Name, c.ID, err}
 	}
 	return nil
@@ -87,7 +87,7 @@ func (t *transaction) previousHealthy(ctx context.Context) error {
 		}
 		c, err := t.node.Engine.Inspect(ctx, t.previous[s.Name][0])
 		if err == nil {
-			err = health.Ready(ctx, health.Target{Engine: t.node.Engine, ID: c.ID, PID: c.PID, User: s.User}, s.Health)
+			err = health.Ready(ctx, health.Target{Engine: t.node.Engine, ID: c.ID, PID: c.PID, User: s.User}, s.Healthcheck)
 		}
 		if err != nil {
 			errs = append(errs, explain(ctx, t.node, failure{s.Name, t.previous[s.Name][0], err}))

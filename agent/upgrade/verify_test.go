@@ -62,8 +62,8 @@ func TestEndedService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := generation.Service{Name: "nova-compute", Origin: 2, Health: []nodefile.Probe{
-		{Exec: []string{"true"}, Within: time.Minute, Limit: time.Minute, Every: time.Millisecond, Stable: time.Minute},
+	service := generation.Service{Name: "nova-compute", Origin: 2, Healthcheck: []nodefile.Probe{
+		{Exec: []string{"true"}, StartPeriod: time.Minute, Timeout: time.Minute, Interval: time.Millisecond, Stable: time.Minute},
 	}}
 	tx := &transaction{node: &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}, to: generation.Generation{Number: 2, Services: []generation.Service{service}}, watch: newWatch(engine, time.Now)}
 	tx.watch.add(newTask{id: "c", service: service, process: p})

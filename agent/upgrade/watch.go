@@ -58,7 +58,7 @@ func (w *watch) add(task newTask) {
 	})
 	w.running.Go(func() {
 		time.Sleep(cutoverGrace)
-		if err := health.Ready(w.ctx, w.target(task), task.service.Health); err != nil {
+		if err := health.Ready(w.ctx, w.target(task), task.service.Healthcheck); err != nil {
 			w.cancel(failure{task.service.Name, task.id, err})
 			return
 		}
@@ -118,7 +118,7 @@ func (w *watch) stop() {
 // healthy, as far as they were cut over in this transaction.
 func (t *transaction) waitForDependencies(ctx context.Context, g group) error {
 	for _, m := range g {
-		for _, dep := range m.new.After {
+		for _, dep := range m.new.DependsOn {
 			if err := t.watch.wait(ctx, dep); err != nil {
 				return explain(ctx, t.node, err)
 			}

@@ -46,10 +46,10 @@ func TestBadNodes(t *testing.T) {
 			},
 		},
 		"a variable that is missing, and one that nobody uses": {
-			node: "profile: none\nvars: {rabit: x}\nservices:\n  web:\n    image: web:1\n    environment: {A: '{{ .vars.rabbit }}'}\n    mounts: ['{{ .vars.dir }}:/x']\n    config:\n      - {content: '{{ .vars.rabbit }}', dest: /x, owner: root, perm: '0600'}\n",
+			node: "profile: none\nvars: {rabit: x}\nservices:\n  web:\n    image: web:1\n    environment: {A: '{{ .vars.rabbit }}'}\n    volumes: ['{{ .vars.dir }}:/x']\n    config:\n      - {content: '{{ .vars.rabbit }}', dest: /x, owner: root, perm: '0600'}\n",
 			want: []string{
 				`DIR/node.yaml:6:19: services.web.environment.A: variable "rabbit" is not set; set vars.rabbit in the node file; did you mean rabit?`,
-				`DIR/node.yaml:7:14: services.web.mounts[0].source: variable "dir" is not set; set vars.dir in the node file`,
+				`DIR/node.yaml:7:15: services.web.volumes[0].source: variable "dir" is not set; set vars.dir in the node file`,
 				`DIR/node.yaml:9:9: services.web.config[0].content:1: services.web.config[0]: variable "rabbit" is not set; set vars.rabbit in the node file; did you mean rabit?`,
 			},
 		},

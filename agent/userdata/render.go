@@ -80,14 +80,14 @@ func (r *rehearsal) service(name string, node *nodefile.Node) {
 	}
 	expand(key+".entrypoint", s.Entrypoint...)
 	expand(key+".command", s.Command...)
-	expand(key+".warm", s.Warm...)
+	expand(key+".warmup", s.Warmup...)
 	for _, variable := range slices.Sorted(maps.Keys(s.Environment)) {
 		expand(key+".environment."+variable, s.Environment[variable])
 	}
-	for _, m := range s.Mounts {
+	for _, m := range s.Volumes {
 		expand(m.Key+".source", m.Source)
 	}
-	for _, p := range s.Health {
+	for _, p := range s.Healthcheck {
 		expand(p.Key, append([]string{p.TCP, p.Unix, p.HTTP}, p.Exec...)...)
 	}
 }

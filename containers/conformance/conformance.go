@@ -101,13 +101,13 @@ const forever = "trap 'exit 7' TERM; echo up; sleep 100000 & wait"
 // script is the spec of a container that runs a shell script.
 func (s *suite) script(text string) containers.Spec {
 	return containers.Spec{
-		Name:       unique("c"),
-		Image:      s.base.Digest,
-		Labels:     map[string]string{suiteLabel: "yes"},
-		Entrypoint: []string{"/bin/sh", "-c"},
-		Command:    []string{text},
-		Network:    "host",
-		Restart:    containers.RestartNo,
+		Name:        unique("c"),
+		Image:       s.base.Digest,
+		Labels:      map[string]string{suiteLabel: "yes"},
+		Entrypoint:  []string{"/bin/sh", "-c"},
+		Command:     []string{text},
+		NetworkMode: "host",
+		Restart:     containers.RestartNo,
 	}
 }
 

@@ -124,7 +124,7 @@ var createTests = []test{
 // specs are containers as kollet makes them, from the smallest to the fullest.
 func (s *suite) specs(t *testing.T) map[string]containers.Spec {
 	dir := sharedDir(t)
-	smallest := containers.Spec{Name: unique("c"), Image: s.base.ID, Network: "none", Restart: containers.RestartNo}
+	smallest := containers.Spec{Name: unique("c"), Image: s.base.ID, NetworkMode: "none", Restart: containers.RestartNo}
 
 	same := s.script(forever) // as the image, but said
 	same.Env = map[string]string{"BOTH": "the image", "PATH": "/bin"}
@@ -136,7 +136,7 @@ func (s *suite) specs(t *testing.T) map[string]containers.Spec {
 	full.Labels = map[string]string{"org.kollet.service": "nova-libvirt", "from-image": "no", "empty": ""}
 	full.Env = map[string]string{"A": "1", "EMPTY": "", "BOTH": "the spec", "LINES": "one\ntwo = 2"}
 	full.WorkingDir, full.User, full.StopSignal = "/tmp", "0:0", "SIGINT"
-	full.Privileged, full.PID, full.IPC, full.CgroupNS = true, "host", "host", "host"
+	full.Privileged, full.PID, full.IPC, full.Cgroup = true, "host", "host", "host"
 	full.Restart, full.LogSize, full.LogFiles = containers.RestartUnlessStopped, 1<<20, 3
 	full.Ulimits = []containers.Ulimit{{Name: "nofile", Soft: 1000, Hard: 2000}, {Name: "core", Soft: 0, Hard: 0}}
 	full.Mounts = []containers.Mount{

@@ -34,7 +34,7 @@ var insideTests = []test{
 		spec.CapDrop, spec.CapAdd = []string{"ALL"}, []string{"CHOWN", "NET_ADMIN"}
 		equal(t, "effective capabilities", s.run(t, spec), fmt.Sprintf("CapEff:\t%016x", 1<<unix.CAP_CHOWN|1<<unix.CAP_NET_ADMIN))
 		spec = s.script("ip link add kollet0 type dummy 2>/dev/null && ip link del kollet0 && echo added; true")
-		spec.Network = "none"
+		spec.NetworkMode = "none"
 		equal(t, "without a capability", s.run(t, spec), "")
 		spec.Name, spec.CapAdd = unique("c"), []string{"NET_ADMIN"}
 		if out := s.run(t, spec); out != "added" && dummyLinks() {
@@ -60,13 +60,13 @@ var insideTests = []test{
 		set := map[string]func(*containers.Spec){
 			"pid": func(c *containers.Spec) { c.PID = "host" },
 			"ipc": func(c *containers.Spec) { c.IPC = "host" },
-			"net": func(c *containers.Spec) { c.Network = "host" },
+			"net": func(c *containers.Spec) { c.NetworkMode = "host" },
 		}
 		for ns, ask := range set {
 			own, err := os.Readlink("/proc/self/ns/" + ns)
 			must(t, err)
 			spec := s.script("readlink /proc/self/ns/" + ns)
-			spec.Network = "none"
+			spec.NetworkMode = "none"
 			if inside := s.run(t, spec); inside == own {
 				t.Errorf("%s namespace is the host's, unasked", ns)
 			}
@@ -77,7 +77,7 @@ var insideTests = []test{
 		own, err := os.Readlink("/proc/self/ns/cgroup")
 		must(t, err)
 		spec := s.script("readlink /proc/self/ns/cgroup")
-		spec.CgroupNS = "host" // without it, what cgroup v1 gives differs between engines
+		spec.Cgroup = "host" // without it, what cgroup v1 gives differs between engines
 		equal(t, "cgroup namespace", s.run(t, spec), own)
 	}},
 	{"network of the host, or none", func(t *testing.T, s *suite) {
@@ -85,7 +85,7 @@ var insideTests = []test{
 		if out := s.run(t, spec); !strings.Contains(out, "reached") {
 			t.Errorf("host's network: %s", out)
 		}
-		spec.Name, spec.Network = unique("c"), "none"
+		spec.Name, spec.NetworkMode = unique("c"), "none"
 		if out := s.run(t, spec); strings.Contains(out, "reached") {
 			t.Errorf("no network: %s", out)
 		}
@@ -99,7 +99,7 @@ var insideTests = []test{
 	}},
 	{"privileged container with the host's pids sees them", func(t *testing.T, s *suite) {
 		spec := s.script(fmt.Sprintf("readlink /proc/%d/exe; grep CapEff /proc/self/status", os.Getpid()))
-		spec.Privileged, spec.PID, spec.IPC, spec.CgroupNS = true, "host", "host", "host"
+		spec.Privileged, spec.PID, spec.IPC, spec.Cgroup = true, "host", "host", "host"
 		self, err := os.Executable()
 		must(t, err)
 		exe, caps, _ := strings.Cut(s.run(t, spec), "\n")

@@ -82,7 +82,7 @@ func TestContainerd(t *testing.T) {
 	defer raw.Close()
 	base, err := engine.Pull(t.Context(), conformance.Push(t, registry.Addr), nil)
 	must(t, err)
-	spec := containers.Spec{Name: "first", Image: base.ID, Network: "host", Labels: map[string]string{"a": "1"},
+	spec := containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host", Labels: map[string]string{"a": "1"},
 		Entrypoint: []string{"/bin/sh", "-c", "trap 'exit 7' TERM; while true; do echo tick; sleep 0.1; done"}, Restart: containers.RestartUnlessStopped}
 	create := func(t *testing.T) (string, client.Container) {
 		t.Helper()

@@ -147,7 +147,7 @@ func namespacesNow(spec *containers.Spec, now []specs.LinuxNamespace) {
 		own[n.Type] = true
 	}
 	for ns, field := range map[specs.LinuxNamespaceType]*string{
-		specs.PIDNamespace: &spec.PID, specs.IPCNamespace: &spec.IPC, specs.NetworkNamespace: &spec.Network,
+		specs.PIDNamespace: &spec.PID, specs.IPCNamespace: &spec.IPC, specs.NetworkNamespace: &spec.NetworkMode,
 	} {
 		switch {
 		case !own[ns]:

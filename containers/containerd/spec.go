@@ -34,7 +34,7 @@ func (e *Engine) toOCI(ctx context.Context, c *ctr.Container, spec containers.Sp
 	if err != nil {
 		return nil, err
 	}
-	if spec.Network != "host" {
+	if spec.NetworkMode != "host" {
 		hostname = c.ID[:12]
 	}
 	opts := []oci.SpecOpts{
@@ -155,10 +155,10 @@ func namespacesOf(spec containers.Spec) oci.SpecOpts {
 		s.Linux.Namespaces = slices.DeleteFunc(s.Linux.Namespaces, func(n specs.LinuxNamespace) bool {
 			return spec.PID == "host" && n.Type == specs.PIDNamespace ||
 				spec.IPC == "host" && n.Type == specs.IPCNamespace ||
-				spec.Network == "host" && n.Type == specs.NetworkNamespace ||
+				spec.NetworkMode == "host" && n.Type == specs.NetworkNamespace ||
 				n.Type == specs.CgroupNamespace
 		})
-		if spec.CgroupNS == "" && cgroupV2() {
+		if spec.Cgroup == "" && cgroupV2() {
 			s.Linux.Namespaces = append(s.Linux.Namespaces, specs.LinuxNamespace{Type: specs.CgroupNamespace})
 		}
 		return nil
@@ -209,7 +209,7 @@ func mounts(spec containers.Spec, volume func(string) string) oci.SpecOpts {
 		if spec.IPC == "host" {
 			all = replace(all, bind("/dev/shm", "/dev/shm"))
 		}
-		if spec.Network == "host" {
+		if spec.NetworkMode == "host" {
 			for _, file := range []string{"/etc/hosts", "/etc/resolv.conf"} {
 				if _, err := os.Stat(file); err == nil {
 					all = append(all, bind(file, file))

@@ -117,7 +117,7 @@ func TestDocker(t *testing.T) {
 	ref := conformance.Push(t, registry.Addr)
 	base, err := engine.Pull(t.Context(), ref, nil)
 	must(t, err)
-	spec := containers.Spec{Name: "first", Image: base.ID, Network: "host", Entrypoint: []string{"/bin/sleep", "100000"}}
+	spec := containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host", Entrypoint: []string{"/bin/sleep", "100000"}}
 	volumes := func(t *testing.T) map[string]*volume.Volume {
 		t.Helper()
 		list, err := raw.VolumeList(t.Context(), volume.ListOptions{})
@@ -273,7 +273,7 @@ func TestLiveRestore(t *testing.T) {
 	if !info.LiveRestore || info.Root != daemon.Root || info.Address != daemon.Socket || !strings.HasPrefix(info.Cgroups, "cgroupfs, v") {
 		t.Errorf("%+v", info)
 	}
-	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.Digest, Network: "host",
+	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.Digest, NetworkMode: "host",
 		Entrypoint: []string{"/bin/sleep", "100000"}, Restart: containers.RestartUnlessStopped})
 	must(t, err)
 	must(t, engine.Start(t.Context(), id))
@@ -299,10 +299,10 @@ func TestRestrictedCapabilities(t *testing.T) {
 	engine := connect(t, daemon.Socket)
 	base, err := engine.Pull(t.Context(), conformance.Push(t, registry.Addr), nil)
 	must(t, err)
-	id, err := engine.Create(t.Context(), containers.Spec{Name: "nova-libvirt", Image: base.ID, Network: "host", Privileged: true})
+	id, err := engine.Create(t.Context(), containers.Spec{Name: "nova-libvirt", Image: base.ID, NetworkMode: "host", Privileged: true})
 	must(t, err)
 	wantError(t, engine.Start(t.Context(), id), "nova-libvirt", "unable to apply caps", "capability bounding set", "privileged", "allow all capabilities")
-	id, err = engine.Create(t.Context(), containers.Spec{Name: "limited", Image: base.ID, Network: "host", Ulimits: []containers.Ulimit{{Name: "memlock", Soft: 1 << 20, Hard: 1 << 20}}})
+	id, err = engine.Create(t.Context(), containers.Spec{Name: "limited", Image: base.ID, NetworkMode: "host", Ulimits: []containers.Ulimit{{Name: "memlock", Soft: 1 << 20, Hard: 1 << 20}}})
 	must(t, err)
 	wantError(t, engine.Start(t.Context(), id), "limited", "error setting rlimit", "CAP_SYS_RESOURCE", "ulimits of the service")
 }

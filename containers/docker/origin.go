@@ -24,7 +24,7 @@ func explicitIn(spec containers.Spec) explicit {
 		"command":     spec.Command != nil,
 		"working_dir": spec.WorkingDir != "",
 		"user":        spec.User != "",
-		"cgroup":      spec.CgroupNS != "",
+		"cgroup":      spec.Cgroup != "",
 		"stop_signal": spec.StopSignal != "",
 		"log":         spec.LogSize != 0,
 	} {

@@ -33,16 +33,16 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		Env:        ownPairs(a, "env ", pairs(c.Config.Env), pairs(image.env)),
 		Labels:     ownPairs(a, "label ", c.Config.Labels, image.labels),
 
-		Privileged: host.Privileged,
-		PID:        string(host.PidMode),
-		Network:    except(string(host.NetworkMode), "default", "bridge"),
-		IPC:        except(string(host.IpcMode), "private", "shareable"),
-		ReadOnly:   host.ReadonlyRootfs,
-		CapAdd:     host.CapAdd,
-		CapDrop:    host.CapDrop,
-		Devices:    devices(host.Devices),
-		Mounts:     mounts(c),
-		Restart:    containers.Restart(host.RestartPolicy.Name),
+		Privileged:  host.Privileged,
+		PID:         string(host.PidMode),
+		NetworkMode: except(string(host.NetworkMode), "default", "bridge"),
+		IPC:         except(string(host.IpcMode), "private", "shareable"),
+		ReadOnly:    host.ReadonlyRootfs,
+		CapAdd:      host.CapAdd,
+		CapDrop:     host.CapDrop,
+		Devices:     devices(host.Devices),
+		Mounts:      mounts(c),
+		Restart:     containers.Restart(host.RestartPolicy.Name),
 	}
 	delete(spec.Labels, explicitLabel)
 	if a["entrypoint"] || !slices.Equal(c.Config.Entrypoint, image.entrypoint) {
@@ -52,7 +52,7 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		spec.Command = c.Config.Cmd // none if only the entrypoint is set
 	}
 	if a == nil || a["cgroup"] {
-		spec.CgroupNS = except(string(host.CgroupnsMode), "private")
+		spec.Cgroup = except(string(host.CgroupnsMode), "private")
 	}
 	for _, u := range host.Ulimits {
 		if a == nil || a["ulimit "+u.Name] { // 20.10 adds the engine's default limits to the container

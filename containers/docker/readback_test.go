@@ -50,7 +50,7 @@ func foreign() container.InspectResponse {
 func TestForeignContainer(t *testing.T) {
 	want := containers.Spec{
 		Name: "nova-compute", Image: "nova:26", Command: []string{"other"}, User: "root",
-		Env: map[string]string{"MORE": "a=b"}, CgroupNS: "host", Restart: "always",
+		Env: map[string]string{"MORE": "a=b"}, Cgroup: "host", Restart: "always",
 		LogSize: 10 << 20, LogFiles: 3,
 		Devices: []string{"/dev/kvm:/dev/kvm:r"},
 		Ulimits: []containers.Ulimit{{Name: "nofile", Soft: 1, Hard: 2}},
@@ -71,7 +71,7 @@ func TestEngineDefaultsAreLeftOut(t *testing.T) {
 	full := containers.Spec{
 		Name: "c", Image: "sha256:12", Entrypoint: []string{"/init"}, WorkingDir: "/work", User: "nova", StopSignal: "SIGTERM",
 		Env: map[string]string{"BOTH": "same"}, Labels: map[string]string{"by": "image"},
-		CgroupNS: "host", LogSize: 1 << 20, Ulimits: []containers.Ulimit{{Name: "core"}},
+		Cgroup: "host", LogSize: 1 << 20, Ulimits: []containers.Ulimit{{Name: "core"}},
 	}
 	for name, spec := range map[string]containers.Spec{"all set": full, "nothing set": {Name: "c", Image: "sha256:12"}} {
 		spec = spec.Canonical()

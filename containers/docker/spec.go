@@ -38,15 +38,15 @@ func toDocker(spec containers.Spec, cgroupV2 bool) (*container.Config, *containe
 		Privileged:     spec.Privileged,
 		PidMode:        container.PidMode(spec.PID),
 		IpcMode:        container.IpcMode(spec.IPC),
-		NetworkMode:    container.NetworkMode(spec.Network),
-		CgroupnsMode:   container.CgroupnsMode(spec.CgroupNS),
+		NetworkMode:    container.NetworkMode(spec.NetworkMode),
+		CgroupnsMode:   container.CgroupnsMode(spec.Cgroup),
 		ReadonlyRootfs: spec.ReadOnly,
 		CapAdd:         spec.CapAdd,
 		CapDrop:        spec.CapDrop,
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyMode(spec.Restart)},
 		LogConfig:      logConfig(spec),
 	}
-	if spec.CgroupNS == "" && cgroupV2 {
+	if spec.Cgroup == "" && cgroupV2 {
 		host.CgroupnsMode = container.CgroupnsModePrivate // regardless of the engine's default
 	}
 	for _, d := range spec.Devices {

@@ -82,14 +82,14 @@ func (c *compute) configure() {
 	check(c.b, os.MkdirAll(modules, 0o755))
 	var services strings.Builder
 	for _, name := range []string{"nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"} {
-		fmt.Fprintf(&services, "  %s:\n    mounts: [{source: %s, target: /lib/modules, read_only: true}]\n", name, modules)
+		fmt.Fprintf(&services, "  %s:\n    volumes: [{source: %s, target: /lib/modules, read_only: true}]\n", name, modules)
 		if tag, ok := c.images[name]; ok {
 			fmt.Fprintf(&services, "    image: %s:%s\n", name, tag)
 		}
 		services.WriteString(c.extra[name])
 	}
 	c.write(node.DefaultNodeFile, fmt.Sprintf(`engine: %s
-keep: 1
+keep_generations: 1
 images: {registry: %s/kolla, tag: %q}
 network: linuxbridge
 vars: {virt_type: qemu, rabbit_host: 127.0.0.1}

@@ -93,7 +93,7 @@ func (c *compute) replace(service, way string) {
 	}
 	c.extra[service] = ""
 	if way == notWarmed {
-		c.extra[service] = "    warm: []\n"
+		c.extra[service] = "    warmup: []\n"
 	}
 	c.configure()
 	c.change(string(journal.Committed), "upgrade")

@@ -32,7 +32,7 @@ func tinies(n *testNode, registry *machine.Registry, count int, first, tag strin
     command: [serve, %q, /etc/tiny.conf]
     pid: host
     config: [{content: "{{ .host }}", dest: /etc/tiny.conf, owner: root, perm: "0600"}]
-    health: [{tcp: %q, within: 30s, stable: %v, every: 50ms}]
+    healthcheck: [{tcp: %q, start_period: 30s, stable: %v, interval: 50ms}]
 `, tinyName(i), image, address, address, stable)
 	}
 	n.write(node.DefaultNodeFile, fmt.Sprintf("profile: none\nengine: %s\nkeep: 1\nservices:\n%s", n.on.name, services.String()))

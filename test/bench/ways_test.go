@@ -64,14 +64,14 @@ func (g *gated) replace(tag string) {
 func (g *gated) configure(tag string) {
 	g.write(node.DefaultNodeFile, fmt.Sprintf(`profile: none
 engine: %s
-keep: 1
+keep_generations: 1
 services:
   tiny:
     image: %s
     command: [serve, %q]
     pid: host
-    stop_grace: 5s
-    health: [{tcp: %q, within: 5s, stable: 200ms, every: 50ms}]
+    stop_grace_period: 5s
+    healthcheck: [{tcp: %q, start_period: 5s, stable: 200ms, interval: 50ms}]
 `, g.on.name, imageOf(g.registry, tag), g.address(), g.address()))
 }
 

@@ -167,7 +167,7 @@ func killUnderGuest(t *testing.T, c *compute) {
 	c = c.in(t)
 	before := c.guest()
 	// A shorter stable time: many upgrades follow.
-	c.services = `    health: [{exec: [virsh, -c, "qemu:///system", version, --daemon], within: 60s, stable: 200ms}]
+	c.services = `    healthcheck: [{exec: [virsh, -c, "qemu:///system", version, --daemon], start_period: 60s, stable: 200ms}]
 `
 	c.images = map[string]string{"nova-libvirt": newVersion}
 	c.configure()

@@ -97,7 +97,7 @@ func (c *compute) configure() {
 	check(c.t, os.MkdirAll(modules, 0o755))
 	var services strings.Builder
 	for _, name := range append([]string{"nova-libvirt", "nova-compute"}, networkServices[c.network]...) {
-		fmt.Fprintf(&services, "  %s:\n    mounts: [{source: %s, target: /lib/modules, read_only: true}]\n", name, modules)
+		fmt.Fprintf(&services, "  %s:\n    volumes: [{source: %s, target: /lib/modules, read_only: true}]\n", name, modules)
 		if tag, ok := c.images[name]; ok {
 			fmt.Fprintf(&services, "    image: %s:%s\n", name, tag)
 		}

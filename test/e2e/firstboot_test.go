@@ -173,7 +173,7 @@ func airGapped(t *testing.T, p *protocol) {
 	p.archived(n, "/media/images/1-old.tar.gz", "v1")
 	p.archived(n, "/media/images/2-new.tar.gz", "v2")
 	p.registry.Stop()
-	n.write("/etc/kollet/node.yaml", strings.Replace(n.read("/etc/kollet/node.yaml"), "tag: v1}", `tag: v2, pull: never, archives: ["/media/images/*"]}`, 1))
+	n.write("/etc/kollet/node.yaml", strings.Replace(n.read("/etc/kollet/node.yaml"), "tag: v1}", `tag: v2, pull_policy: never, archives: ["/media/images/*"]}`, 1))
 	o = n.must(0, "upgrade")
 	contains(t, o.stderr, "loading images from "+n.path("/media/images/2-new.tar.gz"))
 	if strings.Contains(o.stderr, "1-old") {
@@ -212,7 +212,7 @@ func badArchives(t *testing.T, p *protocol) {
 	n.untouched(bootstrap("--archive", "/short.tar.gz"), "nothing was touched", "/short.tar.gz: the archive is damaged or cut short: unexpected EOF; copy it anew")
 	n.untouched(bootstrap("--archive", "/text.tar"), "nothing was touched", "/text.tar: the archive is damaged or cut short")
 	n.untouched(bootstrap("--archive", "/other.tar.gz"), "nothing was touched", "cannot be reached", "nor is it in an image archive: ", "/other.tar.gz has "+p.registry.Addr+"/test/tiny:v2")
-	n.untouched(bootstrap("--archive", "/other.tar.gz", "--pull", "never"), "tiny:v1 is not on this machine, and images.pull is never; nor is it in", "/other.tar.gz has")
+	n.untouched(bootstrap("--archive", "/other.tar.gz", "--pull", "never"), "tiny:v1 is not on this machine, and images.pull_policy is never; nor is it in", "/other.tar.gz has")
 	o := n.must(2, "bootstrap", "--archive", "relative.tar")
 	contains(t, o.stderr, "expected an absolute path")
 	// bootstrap waits for the drive that holds the archive.

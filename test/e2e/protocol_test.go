@@ -46,7 +46,7 @@ func scenarios(t *testing.T, p *protocol) {
 		"a changed file replaces the services that read it":       changedFile,
 		"an upgrade and a rollback replace image and files":       upgradeAndRollback,
 		"services are added and removed":                          addAndRemove,
-		"a group of services is cut over as one":                  together,
+		"a group of services is cut over as one":                  group,
 		"a changed probe replaces nothing":                        changedProbe,
 		"a program that does not exist fails the stage step":      brokenEntrypoint,
 		"a service that fails is rolled back":                     failingService,
@@ -91,18 +91,18 @@ services:
   alpha:
     image: tiny:%s
     command: [serve, "127.0.0.1:7001", /etc/alpha.conf]
-    stop_grace: 5s
+    stop_grace_period: 5s
     config:
       - {content: "{{ .vars.word }}\ntoken = {{ secret \"token\" }}\n", dest: /etc/alpha.conf, owner: root, perm: "0600"}
-    health: [{exec: [/bin/tiny, ask, "127.0.0.1:7001"], within: 5s, stable: 200ms, every: 50ms}]
+    healthcheck: [{exec: [/bin/tiny, ask, "127.0.0.1:7001"], start_period: 5s, stable: 200ms, interval: 50ms}]
   beta:
     image: tiny
     command: [serve, "127.0.0.1:7002", /etc/beta.conf]
     user: nova
-    after: [alpha]
+    depends_on: [alpha]
     config:
       - {content: "beta", dest: /etc/beta.conf, owner: nova, perm: "0600"}
-    health: [{tcp: "127.0.0.1:7002", within: 5s, stable: 200ms, every: 50ms}]
+    healthcheck: [{tcp: "127.0.0.1:7002", start_period: 5s, stable: 200ms, interval: 50ms}]
 %s`, p.engine.name, p.registry.Addr, word, tag, more))
 }
 
@@ -206,7 +206,7 @@ func upgradeAndRollback(t *testing.T, p *protocol) {
 const gamma = `  gamma:
     image: tiny
     command: [serve, "127.0.0.1:7003"]
-    health: [{tcp: "127.0.0.1:7003", within: 5s, stable: 100ms}]
+    healthcheck: [{tcp: "127.0.0.1:7003", start_period: 5s, stable: 100ms}]
 `
 
 func addAndRemove(t *testing.T, p *protocol) {
@@ -231,11 +231,16 @@ func addAndRemove(t *testing.T, p *protocol) {
 	answer(t, "127.0.0.1:7003")
 }
 
-func together(t *testing.T, p *protocol) {
+func group(t *testing.T, p *protocol) {
 	n := p.node(t)
-	p.configure(n, "v1", "one", strings.Replace(gamma, "    health", "    together: [alpha]\n    health", 1))
+	grouped := func(tag, more string) {
+		p.configure(n, tag, "one", strings.Replace(more, "    health", "    group: pair\n    health", 1))
+		text := strings.Replace(n.read("/etc/kollet/node.yaml"), "  alpha:\n", "  alpha:\n    group: pair\n", 1)
+		n.write("/etc/kollet/node.yaml", text)
+	}
+	grouped("v1", gamma)
 	n.must(0, "bootstrap")
-	p.configure(n, "v2", "one", strings.Replace(strings.Replace(gamma, "    health", "    together: [alpha]\n    health", 1), "image: tiny", "image: tiny:v2", 1))
+	grouped("v2", strings.Replace(gamma, "image: tiny", "image: tiny:v2", 1))
 	n.must(0, "upgrade")
 	n.healthy(2)
 	var e []agent.Entry
@@ -255,7 +260,7 @@ func changedProbe(t *testing.T, p *protocol) {
 	alpha, beta := n.service("alpha"), n.service("beta")
 	data, err := os.ReadFile(n.path("/etc/kollet/node.yaml"))
 	check(t, err)
-	n.write("/etc/kollet/node.yaml", strings.Replace(string(data), "within: 5s", "within: 6s", 1))
+	n.write("/etc/kollet/node.yaml", strings.Replace(string(data), "start_period: 5s", "start_period: 6s", 1))
 	n.must(3, "plan", "--exit-code")
 	n.must(0, "upgrade")
 	n.healthy(2)
@@ -362,7 +367,7 @@ func silentService(t *testing.T, p *protocol) {
 
 func stubbornService(t *testing.T, p *protocol) {
 	n := p.node(t)
-	stay := strings.NewReplacer("gamma", "stubborn", `[serve, "127.0.0.1:7003"]`, "[stay]", `    health: [{tcp: "127.0.0.1:7003", within: 5s, stable: 100ms}]`, "    stop_grace: 300ms").Replace(gamma)
+	stay := strings.NewReplacer("gamma", "stubborn", `[serve, "127.0.0.1:7003"]`, "[stay]", `    healthcheck: [{tcp: "127.0.0.1:7003", start_period: 5s, stable: 100ms}]`, "    stop_grace_period: 300ms").Replace(gamma)
 	p.configure(n, "v1", "one", stay)
 	n.must(0, "bootstrap")
 	p.configure(n, "v1", "one", strings.Replace(stay, "image: tiny", "image: tiny:v2", 1))
@@ -473,7 +478,7 @@ func drift(t *testing.T, p *protocol) {
 	contains(t, n.must(1, "verify").stdout, "alpha", "does not run")
 	check(t, n.engine.Remove(ctx, alpha.Container))
 	contains(t, n.must(1, "verify").stdout, "alpha", "gone")
-	id, err := n.engine.Create(ctx, containers.Spec{Name: "alpha", Image: alpha.ImageID, Network: "host", Command: []string{"serve", "127.0.0.1:7001"}})
+	id, err := n.engine.Create(ctx, containers.Spec{Name: "alpha", Image: alpha.ImageID, NetworkMode: "host", Command: []string{"serve", "127.0.0.1:7001"}})
 	check(t, err)
 	check(t, n.engine.Start(ctx, id))
 	contains(t, n.must(1, "verify").stdout, "alpha", "not made by kollet")

@@ -40,19 +40,19 @@ kollet_node:
     alpha:
       image: tiny
       command: [serve, "127.0.0.1:7001", /etc/alpha.word]
-      stop_grace: 5s
+      stop_grace_period: 5s
       config:
         - {content: !unsafe "{{ .vars.word }}\ntoken = {{ secret \"token\" }}\n", dest: /etc/alpha.word, owner: root, perm: "0600"}
         - {content: !unsafe "[main]\nword = {{ .vars.word }}\n", format: ini, overrides: [alpha.conf], dest: /etc/alpha.conf, owner: root, perm: "0600"}
-      health: [{tcp: !unsafe "127.0.0.1:{{ .vars.probe }}", within: 2s, stable: 500ms, every: 50ms}]
+      healthcheck: [{tcp: !unsafe "127.0.0.1:{{ .vars.probe }}", start_period: 2s, stable: 500ms, interval: 50ms}]
     beta:
       image: tiny
       command: [serve, "127.0.0.1:7002", /etc/beta.word]
-      stop_grace: 5s
-      after: [alpha]
+      stop_grace_period: 5s
+      depends_on: [alpha]
       config:
         - {content: !unsafe "{{ .vars.word }}\n", dest: /etc/beta.word, owner: root, perm: "0600"}
-      health: [{tcp: "127.0.0.1:7002", within: 5s, stable: 500ms, every: 50ms}]
+      healthcheck: [{tcp: "127.0.0.1:7002", start_period: 5s, stable: 500ms, interval: 50ms}]
 `, binary, secret, registryAddr))
 }
 

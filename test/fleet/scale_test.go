@@ -176,7 +176,7 @@ kollet_node:
     alpha:
       image: tiny
       command: [serve, !unsafe "127.0.0.1:{{ .vars.port }}"]
-      health: [{tcp: !unsafe "127.0.0.1:{{ .vars.port }}", within: 30s, stable: 200ms, every: 50ms}]
+      healthcheck: [{tcp: !unsafe "127.0.0.1:{{ .vars.port }}", start_period: 30s, stable: 200ms, interval: 50ms}]
 `, m.binary, m.path("{{ inventory_hostname }}"), m.address("{{ inventory_hostname }}"), m.registry.Addr))
 	m.t.Cleanup(m.clear)
 }

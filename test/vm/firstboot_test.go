@@ -25,11 +25,11 @@ func tinyNode(tag string) string {
 		fmt.Fprintf(&b, `  %s:
     image: tiny
     command: [serve, "127.0.0.1:700%d", /etc/version]
-    stop_grace: 5s
-    health: [{exec: [/bin/tiny, ask, "127.0.0.1:700%[2]d"], within: 120s, limit: 30s, every: 1s}]
+    stop_grace_period: 5s
+    healthcheck: [{exec: [/bin/tiny, ask, "127.0.0.1:700%[2]d"], start_period: 120s, timeout: 30s, interval: 1s}]
 `, name, i+1)
 		if i > 0 {
-			fmt.Fprintf(&b, "    after: [%s]\n", services[0])
+			fmt.Fprintf(&b, "    depends_on: [%s]\n", services[0])
 		}
 	}
 	return b.String()

@@ -27,7 +27,7 @@ vars: {virt_type: qemu}
 services:
   nova-compute: {disabled: true}
   nova-libvirt:
-    health: [{exec: [virsh, -c, "qemu:///system", version, --daemon], every: 2s, within: 300s, stable: 3s, limit: 60s}]
+    healthcheck: [{exec: [virsh, -c, "qemu:///system", version, --daemon], interval: 2s, start_period: 300s, stable: 3s, timeout: 60s}]
 `, repository, tag)
 }
 

@@ -65,7 +65,7 @@ func describe(t reflect.Type) value {
 		return value{kind: names, item: &item}
 	case reflect.Struct:
 		v := value{kind: mapping}
-		if t == reflect.TypeFor[nodefile.Mount]() {
+		if t == reflect.TypeFor[nodefile.Volume]() {
 			v.short = "SOURCE:TARGET[:OPTION,…]"
 		}
 		for f := range t.Fields() {

@@ -81,9 +81,9 @@ func TestSchemaAcceptsTheProfile(t *testing.T) {
 func TestSchemaRefuses(t *testing.T) {
 	for _, body := range []string{
 		"imagse: {tag: x}",
-		"keep: three",
-		"services: {a: {mounts: [{from: /a}]}}",
-		"services: {a: {stop_grace: 60}}",
+		"keep_generations: three",
+		"services: {a: {volumes: [{from: /a}]}}",
+		"services: {a: {stop_grace_period: 60}}",
 		"services: {a: {privileged: 1}}",
 		"services: {a: {cap_add: NET_ADMIN}}",
 	} {

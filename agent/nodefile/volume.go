@@ -9,28 +9,28 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-var mountType = reflect.TypeFor[Mount]()
+var volumeType = reflect.TypeFor[Volume]()
 
 var propagations = []string{"private", "rprivate", "slave", "rslave", "shared", "rshared"}
 
 // UnmarshalYAML accepts the short form besides the mapping.
-func (m *Mount) UnmarshalYAML(n *yaml.Node) error {
+func (m *Volume) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
-		short, err := shortMount(n.Value)
+		short, err := parseVolume(n.Value)
 		if err != nil {
 			return err
 		}
 		*m = short
 		return nil
 	}
-	type plain Mount
+	type plain Volume
 	return n.Decode((*plain)(m))
 }
 
-// shortMount reads SOURCE:TARGET[:OPTION,…], or TARGET alone for a tmpfs.
-func shortMount(text string) (Mount, error) {
+// parseVolume reads SOURCE:TARGET[:OPTION,…], or TARGET alone for a tmpfs.
+func parseVolume(text string) (Volume, error) {
 	parts := strings.Split(text, ":")
-	var m Mount
+	var m Volume
 	switch len(parts) {
 	case 1:
 		m.Target = parts[0]
