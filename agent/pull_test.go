@@ -73,7 +73,7 @@ func pulling(t *testing.T, text string) (*Agent, *hub) {
 
 func TestPull(t *testing.T) {
 	for name, c := range map[string]struct {
-		node, want, ahead, fails string
+		node, want, prefetched, fails string
 	}{
 		"nothing new":        {"services: {web: {image: web:1}}", "web:1 one [web] false", "", ""},
 		"a new tag":          {"services: {web: {image: web:2}}", "web:2 two [web] true", "two", ""},
@@ -98,9 +98,9 @@ func TestPull(t *testing.T) {
 			if text := strings.Join(parts, ", "); c.want != "" && text != c.want {
 				t.Errorf("got %s, want %s", text, c.want)
 			}
-			ahead, err := a.node.Store().Ahead()
-			if c.fails == "" && (err != nil || strings.Join(ahead.Images, " ") != c.ahead) {
-				t.Errorf("ahead are %v, %v; want %s", ahead, err, c.ahead)
+			prefetched, err := a.node.Store().Prefetched()
+			if c.fails == "" && (err != nil || strings.Join(prefetched.Images, " ") != c.prefetched) {
+				t.Errorf("prefetched are %v, %v; want %s", prefetched, err, c.prefetched)
 			}
 		})
 	}

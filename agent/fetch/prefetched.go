@@ -10,7 +10,7 @@ import (
 // KeepPrefetched records which images garbage collection must keep for the next
 // upgrade: those that the current generation does not use.
 func KeepPrefetched(n *node.Node, services []generation.Service, current generation.Generation) error {
-	ahead, err := n.Store().Ahead()
+	prefetched, err := n.Store().Prefetched()
 	if err != nil {
 		return err
 	}
@@ -21,14 +21,14 @@ func KeepPrefetched(n *node.Node, services []generation.Service, current generat
 			next = append(next, s.Image.ID)
 		}
 	}
-	return n.Store().SetAhead(ahead.Next(next))
+	return n.Store().SetPrefetched(prefetched.Next(next))
 }
 
 // UsePrefetched records that a generation now keeps its prefetched images itself.
 func UsePrefetched(n *node.Node, g generation.Generation) error {
-	ahead, err := n.Store().Ahead()
+	prefetched, err := n.Store().Prefetched()
 	if err != nil {
 		return err
 	}
-	return n.Store().SetAhead(ahead.Used(g))
+	return n.Store().SetPrefetched(prefetched.Used(g))
 }

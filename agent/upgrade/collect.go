@@ -73,11 +73,11 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 	}
 	kept = slices.DeleteFunc(kept, func(n int) bool { return n > current.Number })
 	earlier := max(0, len(kept)-1-keepGenerations(n))
-	ahead, err := n.Store().Ahead()
+	prefetched, err := n.Store().Prefetched()
 	if err != nil {
 		return err
 	}
-	candidates, stays := setOf(ahead.Left), setOf(ahead.Images)
+	candidates, stays := setOf(prefetched.Left), setOf(prefetched.Images)
 	var dropped []generation.Generation
 	damaged := false
 	for i, number := range kept {
@@ -107,7 +107,7 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 		})
 	} else {
 		collectImages(ctx, n, candidates, stays, gone)
-		if err := n.Store().SetAhead(generation.Ahead{Images: ahead.Images}); err != nil {
+		if err := n.Store().SetPrefetched(generation.Prefetched{Images: prefetched.Images}); err != nil {
 			return err
 		}
 	}

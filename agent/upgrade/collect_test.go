@@ -214,7 +214,7 @@ func TestCollectAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	current := record(t, nd, 6)
-	if err := nd.Store().SetAhead(generation.Ahead{Images: []string{"img1", "new"}, Left: []string{"img3", "img6", "mistake"}}); err != nil {
+	if err := nd.Store().SetPrefetched(generation.Prefetched{Images: []string{"img1", "new"}, Left: []string{"img3", "img6", "mistake"}}); err != nil {
 		t.Fatal(err)
 	}
 	var gone Garbage
@@ -224,14 +224,14 @@ func TestCollectAhead(t *testing.T) {
 	if want := []string{"img3", "img4", "imgB1", "mistake"}; !slices.Equal(gone.Images, want) {
 		t.Errorf("gone are %q, want %q", gone.Images, want)
 	}
-	ahead, err := nd.Store().Ahead()
-	if err != nil || !slices.Equal(ahead.Images, []string{"img1", "new"}) || len(ahead.Left) > 0 {
-		t.Errorf("ahead are %+v, %v", ahead, err)
+	prefetched, err := nd.Store().Prefetched()
+	if err != nil || !slices.Equal(prefetched.Images, []string{"img1", "new"}) || len(prefetched.Left) > 0 {
+		t.Errorf("prefetched are %+v, %v", prefetched, err)
 	}
 	if err := fetch.UsePrefetched(nd, generation.Generation{Services: []generation.Service{{Image: generation.Image{ID: "new"}}}}); err != nil {
 		t.Fatal(err)
 	}
-	if ahead, err = nd.Store().Ahead(); err != nil || !slices.Equal(ahead.Images, []string{"img1"}) {
-		t.Errorf("used: %+v, %v", ahead, err)
+	if prefetched, err = nd.Store().Prefetched(); err != nil || !slices.Equal(prefetched.Images, []string{"img1"}) {
+		t.Errorf("used: %+v, %v", prefetched, err)
 	}
 }

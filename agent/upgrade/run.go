@@ -60,7 +60,7 @@ func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 	if err != nil {
 		return Result{}, err
 	}
-	if _, err := n.Store().Ahead(); err != nil { // needed after the commit, when there is no way back
+	if _, err := n.Store().Prefetched(); err != nil { // needed after the commit, when there is no way back
 		return Result{}, err
 	}
 	changes, images, err := plan.Make(ctx, n, t, current)
