@@ -1,12 +1,11 @@
-# Which Debian the images and the node image are made of, and where it is
-# fetched from. Both builds source this.
+# The Debian release and mirror of the container images and the node image. Both builds
+# source this file.
 # shellcheck shell=sh
 
 suite=bookworm
 
-# sources prints the lines of sources.list for the mirror that DEBIAN_MIRROR
-# names, or else for the mirror that apt on this machine uses for Debian. It
-# fails if there is neither.
+# sources: prints the lines of sources.list for the mirror in DEBIAN_MIRROR, or else for the
+# mirror that apt on this machine uses for Debian. Fails if there is neither.
 sources() {
 	if [ -n "${DEBIAN_MIRROR:-}" ]; then
 		mirror=${DEBIAN_MIRROR%/}
@@ -17,7 +16,7 @@ sources() {
 		return
 	fi
 	found=$(apt_sources)
-	# Without package lists apt does not know which of its sources is Debian.
+	# Without package lists, apt does not know which of its sources is Debian.
 	if [ -z "$found" ] && apt-get -qq update >&2; then
 		found=$(apt_sources)
 	fi
@@ -30,7 +29,7 @@ sources() {
 	esac
 }
 
-# apt_sources prints the same lines for what apt is configured to use.
+# apt_sources: prints these lines for the mirror that apt is configured to use.
 apt_sources() {
 	# shellcheck disable=SC2016 # apt-get expands these
 	apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' \
@@ -41,11 +40,10 @@ apt_sources() {
 			}' | sort -u
 }
 
-# check_sources fails if the lines in FILE hold a password, which would stay in
-# every image.
+# check_sources FILE: fails if the lines contain a password, which would be in every image.
 check_sources() {
 	if grep -q '://[^ /]*@' "$1"; then
-		echo "the mirror's URL has a user name or password, which would stay in the image: set DEBIAN_MIRROR to one without" >&2
+		echo "the mirror's URL contains a user name or password, which would be stored in the image; set DEBIAN_MIRROR to a URL without them" >&2
 		return 1
 	fi
 }

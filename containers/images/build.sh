@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the node's images; see README.md beside this file and --help.
+# Builds the container images of a node; see README.md in this directory and --help.
 set -eu
 
 usage() {
@@ -7,28 +7,28 @@ usage() {
 usage: build.sh [OPTION...] [IMAGE...]
 
 Builds the images of a compute node from Debian 12 packages and tags them
-[REGISTRY/]kolla/IMAGE:VERSION. Without names it builds all of them:
+[REGISTRY/]kolla/IMAGE:VERSION. Without image names it builds all of them:
 
   nova-libvirt  nova-compute  neutron-linuxbridge-agent
   neutron-openvswitch-agent  openvswitch-db-server  openvswitch-vswitchd
 
   --version V       tag and version label (default 26.2.2)
-  --registry ADDR   put ADDR/ before the names, such as registry:5000
-  --push            push each image when all are built
-  --base IMAGE      build on this image instead of a Debian made here
-  --refresh         make Debian and all layers anew, with today's packages
-  --verbose         show what the engine prints
-  --help            this text
+  --registry ADDR   prefix image names with ADDR/, such as registry:5000
+  --push            push the images when all are built
+  --base IMAGE      build on this image instead of building a Debian base
+  --refresh         build the Debian base and all layers again, with current packages
+  --verbose         show the engine's output
+  --help            show this text
 
-The engine is the one that `docker` talks to (DOCKER_HOST). The first run takes
-about five minutes and needs mmdebstrap and root, unless --base is given; a
-later one takes seconds: Debian is kept in build/ of the checkout, layers are
-kept by the engine.
+The engine is the one that `docker` uses (DOCKER_HOST). The first build takes
+about five minutes and needs mmdebstrap and root, unless --base is set. Later
+builds take seconds: the Debian base is kept in build/ of the checkout, and
+layers are kept by the engine.
 
 Debian comes from DEBIAN_MIRROR, or else from the mirror that apt on this machine
 uses; security updates come from DEBIAN_SECURITY_MIRROR (default:
 DEBIAN_MIRROR-security). The images' sources.list names the same mirror. A proxy
-set for apt or in http_proxy is used for the build and leaves no trace.
+set for apt or in http_proxy is used for the build only.
 USAGE
 }
 
@@ -41,17 +41,17 @@ say() {
 	echo "build.sh: $*"
 }
 
-epoch=1686355200 # 2023-06-10, the day of bookworm's release: no file is newer
+epoch=1686355200 # 2023-06-10, the release of bookworm: no file has a later date
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=../debian.sh
 . "$here/../debian.sh"
 build=$here/../../build
 all="nova-libvirt nova-compute neutron-linuxbridge-agent neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd"
 
-# make_debian FILE SOURCES: makes a root file system that holds nothing of this
-# machine but its mirror: not its name, its name servers or the time of day.
+# make_debian FILE SOURCES: creates a root file system that contains nothing from this
+# machine except its mirror: no host name, name servers or current time.
 make_debian() {
-	command -v mmdebstrap >/dev/null || die "mmdebstrap is not installed: apt-get install mmdebstrap, or give --base"
+	command -v mmdebstrap >/dev/null || die "mmdebstrap is not installed: run apt-get install mmdebstrap, or set --base"
 	# shellcheck disable=SC2016 # $1 is the new root, for the shell of each hook
 	if ! SOURCE_DATE_EPOCH=$epoch mmdebstrap --quiet --variant=minbase --format=tar \
 		--dpkgopt="$here/base/rootfs/etc/dpkg/dpkg.cfg.d/trim" \
@@ -65,8 +65,8 @@ make_debian() {
 	mv "$1.part" "$1"
 }
 
-# import_debian TAG: gives the engine the Debian kept in build/, unless it has
-# that very one: a new import would make all layers above it anew.
+# import_debian TAG: imports the Debian base from build/ into the engine, unless the
+# engine has it: a new import would make the engine build all layers on it again.
 import_debian() {
 	tar=$build/base-$suite-$(dpkg --print-architecture).tar
 	mkdir -p "$build"
@@ -83,10 +83,10 @@ import_debian() {
 	docker import --change "LABEL kollet.debian.sha256=$sum" --change 'CMD ["/bin/sh"]' "$tar" "$1" >/dev/null
 }
 
-# layer TAG BASE DIRECTORY [OPTION...]: builds one Dockerfile. The proxy needs no
-# ARG in it: the engine knows these names and keeps them out of the history. The
-# classic builder is in every engine; Debian's has no other. Files go to it with
-# the modes that images need, whatever umask they were checked out with.
+# layer TAG BASE DIRECTORY [OPTION...]: builds one Dockerfile. The proxy needs no ARG
+# there: the engine knows these names and keeps them out of the history. It uses the
+# classic builder, which every engine has; Debian's has no other. Files get the modes that
+# images need, regardless of the umask of the checkout.
 layer() {
 	tag=$1
 	from=$2
@@ -102,7 +102,7 @@ layer() {
 		context | DOCKER_BUILDKIT=0 docker build "$@" - || die "$tag could not be built"
 	elif ! context | DOCKER_BUILDKIT=0 docker build "$@" - >"$log" 2>&1; then
 		tail -n 20 "$log" >&2
-		die "$tag could not be built; all that was printed is in $log"
+		die "$tag could not be built; the complete output is in $log"
 	fi
 	size=$(docker image inspect --format '{{.Size}}' "$tag")
 	say "$tag: $((size / 1000000)) MB, $(($(date +%s) - started)) s"
@@ -112,7 +112,7 @@ context() {
 	tar -C "$here" --mode=u+rwX,go+rX,go-w --owner=0 --group=0 -cf - .
 }
 
-# image NAME: builds an image and, once in a run, the one that it stands on.
+# image NAME: builds an image and, once per run, the image that it is based on.
 image() {
 	full=${registry}kolla/$1:$version
 	name=$1
@@ -157,9 +157,9 @@ while [ $# -gt 0 ]; do
 		usage
 		exit
 		;;
-	-*) die "no such option: $1; see --help" ;;
+	-*) die "unknown option: $1; see --help" ;;
 	*)
-		case " $all " in *" $1 "*) ;; *) die "no such image: $1; there are: $all" ;; esac
+		case " $all " in *" $1 "*) ;; *) die "unknown image: $1; expected one of: $all" ;; esac
 		images="$images $1"
 		;;
 	esac
@@ -167,7 +167,7 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$images" ] || images=$all
 
-docker version >/dev/null 2>&1 || die "no engine answers at ${DOCKER_HOST:-the default socket}: start it, or set DOCKER_HOST"
+docker version >/dev/null 2>&1 || die "no engine answers at ${DOCKER_HOST:-the default socket}; start it, or set DOCKER_HOST"
 proxy=${http_proxy:-$(apt-config dump --format '%v%n' Acquire::http::Proxy 2>/dev/null | head -n 1)}
 [ "$proxy" != DIRECT ] || proxy=
 [ -z "$proxy" ] || export http_proxy="$proxy"

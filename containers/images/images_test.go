@@ -1,6 +1,6 @@
-// Package images holds the Dockerfiles of a node's images and no Go but this
-// test of what can be told without building them: the health probes, on real
-// processes and sockets of this machine, and the rules that keep a rebuild cheap.
+// Package images contains the Dockerfiles of a node's images, and this test of what can be
+// tested without building them: the health probes, with real processes and sockets of this
+// machine, and the rules that keep rebuilds fast.
 package images
 
 import (
@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// The test binary is also the process that probes look for: it opens what its
-// argument says, prints a line when it has, and ends with its standard input.
+// The test binary is also the process that probes look for: it opens what its argument
+// names, then prints a line, and exits when its standard input is closed.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && strings.HasPrefix(os.Args[1], "probed-") {
 		c, err := open(os.Args[2], os.Args[3])
@@ -45,11 +45,10 @@ func open(what, address string) (io.Closer, error) {
 	case "unix":
 		return net.Listen("unix", address)
 	}
-	return nil, fmt.Errorf("no such thing to open: %s", what)
+	return nil, fmt.Errorf("cannot open: %s", what)
 }
 
-// probed starts the test binary again under a name, and waits until it has
-// opened its socket.
+// probed starts the test binary again under a name and waits until it has opened its socket.
 func probed(t *testing.T, name, what, address string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	program := os.Args[0]
@@ -81,7 +80,7 @@ func probed(t *testing.T, name, what, address string, attr *syscall.SysProcAttr)
 	}
 }
 
-// readable copies the test binary to where every user may execute it.
+// readable copies the test binary to a place where every user can execute it.
 func readable(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,7 +100,7 @@ func readable(t *testing.T) string {
 	return program
 }
 
-// probe runs a health probe and tells whether it succeeded and what it printed.
+// probe runs a health probe and returns whether it succeeded, and its output.
 func probe(t *testing.T, name string, args ...string) (bool, string) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join("healthcheck", "bin", name), args...).CombinedOutput()
@@ -148,7 +147,7 @@ func TestProbesOfProcesses(t *testing.T) {
 	probed(t, me+"-server", "listen", "127.0.0.1:"+freePort, nil)
 	probed(t, me+"-unix", "unix", socket, nil)
 	probed(t, me+"-nobody", "unix", other, nil)
-	// A process of another container: it sees other mounts.
+	// A process of another container has other mounts.
 	away := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	if os.Getuid() != 0 {
 		away.Cloneflags |= syscall.CLONE_NEWUSER
@@ -172,7 +171,7 @@ func TestProbesOfProcesses(t *testing.T) {
 		{"healthcheck_listen", []string{me + "-server", port}, false},
 		{"healthcheck_listen", []string{me + "-client", port}, false},
 		{"healthcheck_listen", []string{me + "-client", freePort}, false},
-		// Its own end of the connection has a port, but does not listen on it.
+		// Its end of the connection has a port, but it does not listen on that port.
 		{"healthcheck_listen", []string{me + "-client", clientPort}, false},
 		{"healthcheck_socket", []string{me + "-unix", socket}, true},
 		{"healthcheck_socket", []string{me + "-unix", other}, false},
@@ -185,8 +184,8 @@ func TestProbesOfProcesses(t *testing.T) {
 	}
 }
 
-// With Docker's default capabilities root may not look into other users'
-// processes; the probe must find them all the same.
+// With Docker's default capabilities, root cannot inspect other users' processes, but the
+// probe must still find them.
 func TestProbeWithoutPtrace(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Log("not root: only the case of one's own processes exists, see TestProbesOfProcesses")
@@ -241,7 +240,7 @@ func TestProbesOfFilesAndURLs(t *testing.T) {
 	}
 }
 
-// What is not libvirtd starts as it is: no virtlogd, no directories.
+// Programs other than libvirtd are executed without preparation: no virtlogd, no directories.
 func TestLibvirtStartPassesOthersThrough(t *testing.T) {
 	out, err := exec.Command("nova-libvirt/libvirt-start", "echo", "a b", "c").CombinedOutput()
 	if err != nil || string(out) != "a b c\n" {
@@ -249,9 +248,8 @@ func TestLibvirtStartPassesOthersThrough(t *testing.T) {
 	}
 }
 
-// A second version must cost one label: VERSION comes after every step that
-// makes a layer, in each stage. And whoever has a base of their own must be able
-// to say so.
+// A second version must only need a new label: VERSION comes after every step that creates a
+// layer, in each stage. And the base image must be configurable.
 func TestDockerfiles(t *testing.T) {
 	files, err := filepath.Glob("*/Dockerfile")
 	if err != nil || len(files) < 7 {
@@ -271,7 +269,7 @@ func TestDockerfiles(t *testing.T) {
 		for _, s := range stages {
 			_, after, has := strings.Cut(s, "\nARG VERSION=")
 			if has && layer.MatchString(after) {
-				t.Errorf("%s makes a layer after ARG VERSION", file)
+				t.Errorf("%s creates a layer after ARG VERSION", file)
 			}
 			if has && !strings.Contains(after, `org.opencontainers.image.version="${VERSION}"`) {
 				t.Errorf("%s does not label the version", file)
@@ -284,7 +282,7 @@ func TestDockerfiles(t *testing.T) {
 	}
 }
 
-// Every script is read by sh -n here; CI's linter reads them more closely.
+// Every script must pass sh -n. shellcheck checks them more thoroughly.
 func TestScripts(t *testing.T) {
 	var scripts []string
 	for _, pattern := range []string{"*.sh", "*/*-start", "healthcheck/*/*", "healthcheck/lib/*/*",

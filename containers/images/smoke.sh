@@ -1,8 +1,8 @@
 #!/bin/sh
-# Looks into built images, without a node: smoke.sh [TAG-PREFIX] [VERSION], such
-# as smoke.sh registry:5000/ 26.2.3. Prints each image's size, a line for each
-# thing that is wrong, and fails if there is one. DOCKER_HOST says where they are.
-# shellcheck disable=SC2016 # what is in single quotes is for the shell in the container
+# Checks built images without a node: smoke.sh [TAG-PREFIX] [VERSION], for example
+# smoke.sh registry:5000/ 26.2.3. Prints the size of each image and one line per problem,
+# and fails if there is one. DOCKER_HOST selects the engine.
+# shellcheck disable=SC2016 # single quotes are for the shell in the container
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -10,7 +10,7 @@ prefix=${1-}
 version=${2-26.2.2}
 wrong=0
 
-# in_image IMAGE USER COMMAND...: empty USER means the image's own.
+# in_image IMAGE USER COMMAND...: runs a command; an empty USER is the image's user.
 in_image() {
 	image=${prefix}kolla/$1:$version
 	user=$2
@@ -25,7 +25,7 @@ expect() {
 	printf '%s: %s: expected %s, is %s\n' "$1" "$2" "$3" "$4"
 }
 
-# answers IMAGE USER WANTED COMMAND...: the output has WANTED in it.
+# answers IMAGE USER WANTED COMMAND...: checks that the output contains WANTED.
 answers() {
 	image_name=$1
 	as=$2
@@ -39,7 +39,7 @@ answers() {
 	esac
 }
 
-# everywhere IMAGE USER: what holds in all images.
+# everywhere IMAGE USER: checks what all images have in common.
 everywhere() {
 	docker image inspect --format '{{.Size}}' "${prefix}kolla/$1:$version" |
 		awk -v name="$1" '{ printf "%-28s %4d MB\n", name, $1 / 1000000 }'
@@ -63,7 +63,7 @@ everywhere() {
 			/etc/apt/sources.list.d/* 2>/dev/null
 		grep -rhs Proxy /etc/apt
 		grep -vsE "^deb https?://[^ @]+ bookworm(-updates|-security)? main$" /etc/apt/sources.list' | xargs)"
-	# Those that Debian's essential packages, sudo, D-Bus, OpenSSH and NFS have.
+	# Those of Debian's essential packages, sudo, D-Bus, OpenSSH and NFS.
 	expect "$1" "unknown setuid or setgid programs" "" "$(in_image "$1" root \
 		find / -xdev -type f -perm /6000 | grep -vE \
 		'/(chage|chfn|chsh|dbus-daemon-launch-helper|expiry|gpasswd|mount|mount\.nfs|newgrp|passwd|ssh-agent|ssh-keysign|su|sudo|umount|unix_chkpwd|fusermount3?|pam_extrausers_chkpwd)$' | xargs)"
@@ -72,7 +72,7 @@ everywhere() {
 	answers "$1" root "" healthcheck_filemod /etc/passwd 2000000000
 }
 
-# sudo_of IMAGE USER CONFIG: valid rules, and no way to root past them.
+# sudo_of IMAGE USER CONFIG: checks the sudo rules, and that nothing else leads to root.
 sudo_of() {
 	answers "$1" root "/etc/sudoers: parsed OK" visudo --check
 	expect "$1" "sudo for any command" 1 "$(in_image "$1" "$2" sh -c 'sudo -n id >/dev/null 2>&1; echo $?')"

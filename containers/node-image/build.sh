@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the image of a node: a Debian 12 that has cloud-init, an engine and
-# kollet. See docs/node-image.md and --help.
+# Builds the node image: Debian 12 with cloud-init, engines and kollet. See
+# docs/node-image.md and --help.
 set -eu
 
 usage() {
@@ -8,23 +8,23 @@ usage() {
 usage: build.sh [OPTION...] DIRECTORY
 
 Builds a Debian 12 node with systemd, cloud-init, Docker, containerd and kollet,
-in two shapes, into DIRECTORY:
+in two formats, into DIRECTORY:
 
-  disk.qcow2            a whole disk; boots with BIOS and with UEFI
-  vmlinuz, initrd,      kernel, ramdisk and root file system, for those who boot
-  root.qcow2            a node by its kernel, such as Ironic
+  disk.qcow2            a whole-disk image; boots with BIOS and UEFI
+  vmlinuz, initrd,      kernel, ramdisk and root file system, for example for
+  root.qcow2            Ironic
 
   --kollet FILE     the program to install (default bin/kollet of the checkout)
-  --kernel PACKAGE  Debian's kernel: linux-image-cloud-amd64 is for virtual
-                    machines (default), linux-image-amd64 for all others
-  --size SIZE       size of the root file system (default 3G); at first boot
-                    it grows to its disk
-  --refresh         make Debian anew, with today's packages
-  --help            this text
+  --kernel PACKAGE  Debian's kernel: linux-image-cloud-amd64 for virtual machines
+                    (default), linux-image-amd64 for all others
+  --size SIZE       size of the root file system (default 3G); it grows to the
+                    size of the disk at first boot
+  --refresh         build Debian again, with current packages
+  --help            show this text
 
-Needs root, and the packages mmdebstrap, fdisk, mtools and qemu-utils; nothing is
-mounted. What does not change is kept in DIRECTORY: a second run takes a few
-seconds, or none if there is nothing to do.
+Needs root and the packages mmdebstrap, fdisk, mtools and qemu-utils; it mounts
+nothing. Intermediate results are kept in DIRECTORY: a second build takes a few
+seconds, or none if nothing changed.
 
 Debian comes from DEBIAN_MIRROR, or else from the mirror that apt on this machine
 uses; security updates come from DEBIAN_SECURITY_MIRROR (default:
@@ -66,23 +66,23 @@ while [ $# -gt 0 ]; do
 		usage
 		exit
 		;;
-	-*) die "no such option: $1; see --help" ;;
+	-*) die "unknown option: $1; see --help" ;;
 	*)
-		[ -z "$out" ] || die "one directory is enough; see --help"
+		[ -z "$out" ] || die "expected one directory; see --help"
 		out=$1
 		;;
 	esac
 	shift
 done
-[ -n "$out" ] || die "which directory is the image to go to? See --help"
-[ "$(id -u)" = 0 ] || die "files of a root file system can be made by root only; run it with sudo"
-[ -x "$kollet" ] || die "there is no program $kollet: run make build, or give --kollet"
+[ -n "$out" ] || die "expected the directory for the image; see --help"
+[ "$(id -u)" = 0 ] || die "only root can create a root file system; run it with sudo"
+[ -x "$kollet" ] || die "$kollet does not exist; run make build, or set --kollet"
 PATH=$PATH:/usr/sbin:/sbin
 for program in mmdebstrap mke2fs debugfs sfdisk mformat mcopy qemu-img; do
 	command -v $program >/dev/null || die "$program is not installed: apt-get install mmdebstrap e2fsprogs fdisk mtools qemu-utils"
 done
 
-# What is in the node, and why.
+# The packages of the node, and why it needs them.
 packages="
 systemd systemd-sysv systemd-resolved systemd-timesyncd udev dbus
 cloud-init cloud-guest-utils fdisk
@@ -94,17 +94,17 @@ ca-certificates curl
 grub-pc-bin grub-efi-amd64-bin grub2-common
 $kernel
 "
-# systemd to dbus        a node; it gets its addresses from systemd-networkd
-# cloud-init to fdisk    its first boot; fdisk helps growpart
-# docker.io to apparmor  both engines; Docker loads a profile where the kernel has AppArmor
-# iproute2 to procps     the network of nodes, and what operators look with
+# systemd to dbus        init and network
+# cloud-init to fdisk    the first boot; growpart uses fdisk
+# docker.io to apparmor  both engines; Docker loads a profile if the kernel has AppArmor
+# iproute2 to procps     the network of nodes, and tools for operators
 # systemd-container      machined: libvirt puts guests into its machine.slice
 # openssh-server sudo    operators
-# ca-certificates curl   kollet and images over HTTPS; signals to Heat
-# grub-*                 whole disks; Ironic installs it where it deploys a root file system
+# ca-certificates curl   downloads of kollet and images over HTTPS; signals to Heat
+# grub-*                 whole disks; Ironic installs it on disks that it partitions
 
-# debian FILE SOURCES: makes the root file system as a tar archive. It holds
-# nothing of this machine but its mirror.
+# debian FILE SOURCES: creates the root file system as a tar archive. It contains nothing
+# from this machine except its mirror.
 debian() {
 	# shellcheck disable=SC2016,SC2086 # $1 is the new root, for the shell of each hook
 	if ! mmdebstrap --quiet --variant=minbase --format=tar \
@@ -121,23 +121,23 @@ debian() {
 	mv "$1.part" "$1"
 }
 
-# file_system FILE DIRECTORY: a file system that holds what is in the directory.
-# GRUB 2.06 reads no file system with the two features.
+# file_system FILE DIRECTORY: creates a file system with the content of the directory. GRUB
+# 2.06 cannot read file systems with the two features that are switched off.
 file_system() {
 	rm -f "$1"
 	truncate -s "$size" "$1"
 	mke2fs -q -t ext4 -L node -m 1 -O ^metadata_csum_seed,^orphan_file -d "$2" "$1" ||
-		die "the root file system is too small: give a larger --size than $size"
+		die "the root file system is too small; set a larger --size than $size"
 }
 
-# put IMAGE SECTOR: writes what it reads into an image.
+# put IMAGE SECTOR: writes its input into an image.
 put() {
 	dd of="$1" bs=1M iflag=fullblock oflag=seek_bytes seek=$(($2 * 512)) conv=notrunc,sparse status=none
 }
 
-# disk FILE ROOT LOADER: a disk with three partitions: GRUB's second part for
-# BIOS, the EFI system partition, and the root file system, which comes last so
-# that it can grow. LOADER is the directory of what configure made.
+# disk FILE ROOT LOADER: creates a disk with three partitions: GRUB's second part for BIOS,
+# the EFI system partition, and the root file system, which comes last so that it can grow.
+# LOADER is the directory with configure's output.
 disk() {
 	bios=2048 esp=4096 root=36864 # in sectors of 512 bytes
 	sectors=$(($(stat -c %s "$2") / 512))
@@ -150,9 +150,9 @@ disk() {
 		start=$root, size=$sectors, type=0FC63DAF-8483-4772-8E79-3D69D8477DE4, name=root
 	TABLE
 	put "$1" $root <"$2"
-	# As grub-bios-setup does it: the first sector knows where the second part is,
-	# whose first sector knows where the rest of it is (grub-core/boot/i386/pc,
-	# boot.S and diskboot.S: kernel_sector, blocklist_default_start).
+	# Like grub-bios-setup: the first sector has the address of the second part, whose first
+	# sector has the address of its rest (grub-core/boot/i386/pc, boot.S and diskboot.S:
+	# kernel_sector, blocklist_default_start).
 	head -c 440 "$3/mbr.img" | put "$1" 0
 	put "$1" $bios <"$3/bios.img"
 	lba $bios | dd of="$1" bs=1 seek=$((0x5c)) conv=notrunc status=none
@@ -162,7 +162,7 @@ disk() {
 	mcopy -i "$1@@$((esp * 512))" "$3/uefi.img" ::EFI/BOOT/BOOTX64.EFI
 }
 
-# lba SECTOR: its number in eight bytes, the least significant first.
+# lba SECTOR: prints the number as eight bytes, least significant first.
 lba() {
 	n=$1
 	for _ in 1 2 3 4 5 6 7 8; do
@@ -178,7 +178,7 @@ compressed() {
 	mv "$2.part" "$2"
 }
 
-# assemble puts kollet into Debian and makes the images.
+# assemble: installs kollet in Debian and creates the images.
 assemble() {
 	work=$(mktemp -d -p "$out")
 	trap 'rm -rf "$work"' EXIT
@@ -186,7 +186,7 @@ assemble() {
 	tar -C "$work/root" --numeric-owner --xattrs --xattrs-include='*' -xf "$out/debian.tar"
 	install -m 755 "$kollet" "$work/root/usr/local/bin/kollet"
 	mkdir "$work/loader"
-	mv "$work"/root/boot/*.img "$work/loader" # of initrd.img-VERSION there is no other
+	mv "$work"/root/boot/*.img "$work/loader" # does not match initrd.img-VERSION
 	cp "$work"/root/boot/vmlinuz-* "$out/vmlinuz"
 	cp "$work"/root/boot/initrd.img-* "$out/initrd"
 	file_system "$work/root.raw" "$work/root"
