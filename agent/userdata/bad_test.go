@@ -10,8 +10,7 @@ import (
 	"github.com/kollet/kollet/agent/userdata"
 )
 
-// TestBadNodes: everything that the node would stumble over is found here, all
-// at once, with its place.
+// Everything that the node would reject is reported at once, with its place.
 func TestBadNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		node  string
@@ -28,11 +27,11 @@ func TestBadNodes(t *testing.T) {
 			node:  "profile: none\nsecrets:\n  a: {file: /etc/kollet/secrets/a}\n  b: {file: /etc/kollet/secrets/b}\n  c: {env: C}\nservices:\n  web:\n    image: web:1\n    config:\n      - {source: /etc/x.conf, dest: /x, owner: root, perm: '0600'}\n",
 			files: map[string]string{"secrets/a": "x"},
 			want: []string{
-				"DIR/node.yaml:4:7: secrets.b.file: /etc/kollet/secrets/b is not among the files that go to the node; give its value with --secret b=FILE, or say --on-node /etc/kollet/secrets/b if the image has it",
-				"DIR/node.yaml:10:9: services.web.config[0].source: /etc/x.conf is not among the files that go to the node; give it with --file /etc/x.conf=FILE, or say --on-node /etc/x.conf if the image has it",
+				"DIR/node.yaml:4:7: secrets.b.file: /etc/kollet/secrets/b is not copied to the node; add --secret b=FILE, or use --on-node /etc/kollet/secrets/b if the image has it",
+				"DIR/node.yaml:10:9: services.web.config[0].source: /etc/x.conf is not copied to the node; add --file /etc/x.conf=FILE, or use --on-node /etc/x.conf if the image has it",
 			},
 		},
-		"files that are there": {
+		"files that the image has": {
 			node: "profile: none\nsecrets:\n  a: {file: /etc/kollet/secrets/a}\nservices:\n  web:\n    image: web:1\n    config:\n      - {source: /etc/x/y.conf, dest: /x, owner: root, perm: '0600'}\n      - {template: mine, dest: /y, owner: root, perm: '0600'}\n",
 			with: func(n *userdata.Node) {
 				n.OnNode = []string{"/etc/kollet/secrets/a", "/etc/x/", "/etc/kollet/templates"}
@@ -45,7 +44,7 @@ func TestBadNodes(t *testing.T) {
 				n.Files = []userdata.File{{Path: "/etc/x.conf"}}
 			},
 		},
-		"a variable that is missing, and one that nobody uses": {
+		"a missing variable and an unused one": {
 			node: "profile: none\nvars: {rabit: x}\nservices:\n  web:\n    image: web:1\n    environment: {A: '{{ .vars.rabbit }}'}\n    volumes: ['{{ .vars.dir }}:/x']\n    config:\n      - {content: '{{ .vars.rabbit }}', dest: /x, owner: root, perm: '0600'}\n",
 			want: []string{
 				`DIR/node.yaml:6:19: services.web.environment.A: variable "rabbit" is not set; set vars.rabbit in the node file; did you mean rabit?`,
@@ -53,7 +52,7 @@ func TestBadNodes(t *testing.T) {
 				`DIR/node.yaml:9:9: services.web.config[0].content:1: services.web.config[0]: variable "rabbit" is not set; set vars.rabbit in the node file; did you mean rabit?`,
 			},
 		},
-		"a fragment for nobody": {
+		"an unused override": {
 			node: nodeFile, files: map[string]string{"config/nova.conf": "[DEFAULT]\n"},
 			want: []string{"DIR/config/nova.conf: no service has a config file with this override"},
 		},
@@ -68,7 +67,7 @@ func TestBadNodes(t *testing.T) {
 				n.Secrets = map[string]string{"none": n.NodeFile, "gone": "/none/here"}
 			},
 			want: []string{
-				"--sha256: expected the SHA-256 of what is at https://example.com/kollet", "/a is given twice; drop one", "--file b: expected the absolute path", "--file /c/../d: expected the absolute path",
+				"--sha256: expected the SHA-256 of https://example.com/kollet", "/a is given twice; drop one", "--file b: expected the absolute path", "--file /c/../d: expected the absolute path",
 				"--secret gone: open /none/here: no such file or directory", "--secret gone: the node file has no secret", "--secret none: the node file has no secret",
 			},
 		},
@@ -100,13 +99,13 @@ func TestBadNodes(t *testing.T) {
 			for _, want := range c.want {
 				at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) })
 				if at < 0 {
-					t.Errorf("not said: %s", want)
+					t.Errorf("not reported: %s", want)
 					continue
 				}
 				lines = slices.Delete(lines, at, at+1)
 			}
 			if name != "flags" && len(lines) > 0 {
-				t.Errorf("said beyond that: %q", lines)
+				t.Errorf("also reported: %q", lines)
 			}
 		})
 	}
@@ -131,7 +130,7 @@ func TestBadParts(t *testing.T) {
 		{"text/x-include-url", "#include\nhttps://a/b\n\n# x\nfile:///c\n", ""},
 		{"text/x-include-url", "#include https://a/b", ""},
 		{"text/x-include-once-url", "#include-once\na/b\n", `p:2:1: expected a URL (http, https, file), got "a/b"`},
-		{"text/x-include-url", "#include\n", "p: the include file names no URL"},
+		{"text/x-include-url", "#include\n", "p: the include file has no URL"},
 		{"text/x-shellscript-per-boot", "anything", ""},
 	} {
 		_, err := userdata.Build(userdata.Recipe{Node: nodeWith(t, nil), Parts: []userdata.Part{{Type: c.kind, Name: "p", Data: []byte(c.content)}}})

@@ -15,7 +15,7 @@ import (
 
 const nodeFile = "profile: none\nservices:\n  web: {image: web:1}\n"
 
-// nodeWith writes a node file, and other files by their paths, into a tree.
+// nodeWith writes a node file and other files, by path, into a tree.
 func nodeWith(t *testing.T, files map[string]string) userdata.Node {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func decode(t *testing.T, s string) string {
 	return string(data)
 }
 
-// The same recipe gives the same bytes, and what is read back is what went in.
+// The same recipe gives the same bytes, and Read returns what Build was given.
 func TestBuildIsDeterministicAndReadable(t *testing.T) {
 	node := nodeWith(t, map[string]string{"config/.nova.conf.swp": "left by an editor", ".git/config": "hidden", "secrets/one": "s3cr3t-value", "extra/a.conf": "a = 1\n"})
 	parts := []userdata.Part{{Type: "text/cloud-boothook", Name: "hook", Data: []byte("#cloud-boothook\n#!/bin/sh\n")}}
@@ -92,7 +92,7 @@ func TestBuildIsDeterministicAndReadable(t *testing.T) {
 	}
 }
 
-// A message changes its boundary with its content, and none stands in a part.
+// The boundary depends on the content, and no part contains it.
 func TestBoundary(t *testing.T) {
 	seen := map[string]bool{}
 	for _, script := range []string{"#!/bin/sh\n", "#!/bin/sh\n\n", "#!/bin/bash\n"} {
@@ -109,7 +109,7 @@ func TestBoundary(t *testing.T) {
 	}
 }
 
-// The limit is on the base64 form, to the byte.
+// The limit applies to the base64 form, exactly.
 func TestLimit(t *testing.T) {
 	node := nodeWith(t, nil)
 	m, err := userdata.Build(userdata.Recipe{Node: node})
@@ -121,14 +121,14 @@ func TestLimit(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = userdata.Build(userdata.Recipe{Node: node, Limit: size - 1})
-	if err == nil || !strings.Contains(err.Error(), "too large") || !strings.Contains(err.Error(), "; with --gzip it has ") || strings.Contains(err.Error(), "Nova") {
+	if err == nil || !strings.Contains(err.Error(), "too large") || !strings.Contains(err.Error(), " with --gzip") || strings.Contains(err.Error(), "Nova") {
 		t.Errorf("got %v", err)
 	}
 	_, err = userdata.Build(userdata.Recipe{Node: node, Limit: 10, Gzip: true, Stored: []userdata.Part{{Name: "big", Data: bytes.Repeat([]byte("0123456789"), 1000)}}})
 	if err == nil || strings.Contains(err.Error(), "with --gzip") {
 		t.Fatalf("got %v", err)
 	}
-	// Compressed, a file that repeats itself is not the largest.
+	// Compressed, a repetitive file is not the largest.
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) < 4 || !strings.HasSuffix(lines[2], "/var/lib/kollet/first-boot") {
 		t.Errorf("got %q", lines)

@@ -24,7 +24,7 @@ type split struct {
 	stored  string // directory
 }
 
-// cloudInit gives user-data to Debian's cloud-init, which has to be installed.
+// cloudInit passes user-data to Debian's cloud-init, which must be installed.
 func cloudInit(t *testing.T, data []byte) split {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,14 +47,14 @@ func cloudInit(t *testing.T, data []byte) split {
 	return out
 }
 
-// awkward are contents that YAML parsers are known to differ in.
+// awkward has contents that YAML parsers are known to read differently.
 var awkward = []string{
 	"plain\n", "no newline", "", "\n", "\n\nlines before", "lines after\n\n\n", "  indented\n", "\ttab\n", "a\tb\n", " ", "trailing blanks  \n x \n",
 	"crlf\r\n", "\r", "nul\x00", "\xff\xfe", "é ü ß\n", "next\u0085line", "line\u2028separator", "\ufeffbom", "emoji \U0001f600\n",
 	"# comment\n", "- list\n", "key: value\n", "'\"\\\n", "--- \n...\n", "%YAML 1.2\n", "yes", "0600", "null", "~", "{{ .vars.x }}\n", "!!binary x", "a: |\n  b\n", strings.Repeat("long ", 500),
 }
 
-// What cloud-init reads are the files that went in, to the byte.
+// cloud-init reads exactly the files that were given.
 func TestCloudInitReadsFilesBack(t *testing.T) {
 	node := nodeWith(t, nil)
 	for i, content := range awkward {
@@ -104,8 +104,8 @@ func TestCloudInitReadsFilesBack(t *testing.T) {
 	}
 }
 
-// The parts are those that were meant, the operator's lists stay, and kollet's
-// command is the last one: cloud-init reports how the last one ends.
+// All parts arrive, the operator's lists are kept, and kollet's command is the last,
+// because cloud-init reports the last one's exit status.
 func TestCloudInitSplitsTheMessage(t *testing.T) {
 	binary := []byte("\x00\x01\xff\r\n--kollet\n")
 	m, err := userdata.Build(userdata.Recipe{
@@ -156,7 +156,7 @@ func TestCloudInitSplitsTheMessage(t *testing.T) {
 	}
 }
 
-// A part says itself how it wants to be merged.
+// A part can say how to merge it.
 func TestCloudInitMergesAsAPartSays(t *testing.T) {
 	m, err := userdata.Build(userdata.Recipe{Node: nodeWith(t, nil), Parts: []userdata.Part{
 		{Type: userdata.CloudConfigType, Name: "1", Data: []byte("#cloud-config\npackages: [a]\n")},
@@ -170,7 +170,7 @@ func TestCloudInitMergesAsAPartSays(t *testing.T) {
 	}
 }
 
-// What was joined to a message is there, and so is all that was in it.
+// A joined message has the added part and all of its own.
 func TestCloudInitReadsJoined(t *testing.T) {
 	first := userdata.Config{Timezone: "UTC", WriteFiles: []userdata.WriteFile{userdata.File{Path: "/seed", Owner: "root:root", Perm: 0o644, Data: []byte("x")}.Entry()}}.Part("seed.yaml")
 	script := userdata.Part{Type: userdata.ShellScript, Name: "a.sh", Data: []byte("#!/bin/sh\n")}

@@ -17,15 +17,15 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// mergeLists has cloud-init append to lists, such as write_files and runcmd,
-// where without it a part's list takes the place of the one before
-// (doc/rtd/reference/merging.rst). Values that are set already stay.
+// mergeLists makes cloud-init append to lists such as write_files and runcmd. By
+// default a part's list replaces an earlier one (doc/rtd/reference/merging.rst).
+// Other values that are already set stay.
 const mergeLists = "list(append)+dict(no_replace,recurse_list)+str()"
 
-// logAll has cloud-init keep what commands print.
+// logAll makes cloud-init log the output of commands.
 const logAll = "| tee -a /var/log/cloud-init-output.log"
 
-// Config is a cloud-config; its fields are cloud-init's modules.
+// Config is a cloud-config. Its fields are cloud-init's modules.
 type Config struct {
 	MergeHow   string            `yaml:"merge_how,omitempty"`
 	Output     map[string]string `yaml:"output,omitempty"`
@@ -49,8 +49,8 @@ type Password struct {
 	Type     string `yaml:"type"`
 }
 
-// WriteFile is a file that cloud-init writes. Defer is for an owner that
-// cloud-init has yet to make.
+// WriteFile is a file that cloud-init writes. With Defer it does so after it has
+// created users and installed packages.
 type WriteFile struct {
 	Path        string `yaml:"path"`
 	Owner       string `yaml:"owner"`
@@ -60,14 +60,14 @@ type WriteFile struct {
 	Content     text   `yaml:"content"`
 }
 
-// Part makes a cloud-config a part that is merged with what stands before it.
+// Part returns the cloud-config as a part that is merged with earlier ones.
 func (c Config) Part(name string) Part {
 	c.MergeHow = mergeLists
 	return Part{Type: CloudConfigType, Name: name, Data: append([]byte("#cloud-config\n"), YAML(c)...)}
 }
 
-// YAML writes what cloud-init reads as YAML. A value that it cannot be made of is
-// a mistake of the caller's.
+// YAML returns a value as YAML. It panics if the value cannot be encoded, which is
+// a bug of the caller.
 func YAML(v any) []byte {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
@@ -82,10 +82,10 @@ func YAML(v any) []byte {
 	return b.Bytes()
 }
 
-// text is written so that people can read it.
+// text is encoded as a readable YAML string.
 type text string
 
-// MarshalYAML is yaml.v3's.
+// MarshalYAML implements yaml.Marshaler.
 func (t text) MarshalYAML() (any, error) {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(t), Style: yaml.DoubleQuotedStyle}
 	if strings.Contains(string(t), "\n") {
@@ -94,7 +94,7 @@ func (t text) MarshalYAML() (any, error) {
 	return n, nil
 }
 
-// File is a file that goes to the node.
+// File is a file to be written on the node.
 type File struct {
 	Path  string // on the node
 	Owner string // user:group
@@ -102,11 +102,12 @@ type File struct {
 	Data  []byte
 }
 
-// Entry is the file as cloud-init takes it: text as text, all else in base64.
+// Entry returns the file for cloud-init's write_files: text as it is, other content
+// in base64.
 func (f File) Entry() WriteFile {
 	w := WriteFile{Path: f.Path, Owner: f.Owner, Permissions: fmt.Sprintf("%04o", f.Perm)}
 	w.Defer = !strings.HasPrefix(f.Owner, "root:") && f.Owner != "root"
-	if readable(f.Data) {
+	if isText(f.Data) {
 		w.Content = text(f.Data)
 	} else {
 		w.Encoding, w.Content = "b64", text(base64.StdEncoding.EncodeToString(f.Data))
@@ -114,9 +115,10 @@ func (f File) Entry() WriteFile {
 	return w
 }
 
-// readable tells what every YAML parser reads back to the byte: no line breaks
-// of other alphabets, no blanks where a block's indentation is told from.
-func readable(data []byte) bool {
+// isText reports whether every YAML parser reads the same bytes from a literal
+// block: there are no Unicode line breaks, and no white space at the start, from
+// which the indentation is detected.
+func isText(data []byte) bool {
 	s := string(data)
 	if !utf8.ValidString(s) || s == "" || s[0] == ' ' || s[0] == '\n' || s[0] == '\t' || strings.HasSuffix(s, "\n\n") {
 		return false
@@ -126,7 +128,7 @@ func readable(data []byte) bool {
 	})
 }
 
-// Perm reads a file's mode, such as 0600.
+// Perm parses a file mode such as 0600.
 func Perm(s string) (fs.FileMode, error) {
 	n, err := strconv.ParseUint(s, 8, 32)
 	if err != nil || n > 0o7777 {
@@ -137,7 +139,7 @@ func Perm(s string) (fs.FileMode, error) {
 
 var owner = regexp.MustCompile(`^[a-z_][a-z0-9_.-]*(:[a-z_][a-z0-9_.-]*)?$`)
 
-// Owner completes a file's owner with its group.
+// Owner parses an owner and adds the group of the same name if it has none.
 func Owner(s string) (string, error) {
 	if !owner.MatchString(s) {
 		return "", fmt.Errorf("expected an owner such as root or nova:nova, got %q", s)
@@ -148,7 +150,7 @@ func Owner(s string) (string, error) {
 	return s, nil
 }
 
-// checkCloudConfig reads a cloud-config as cloud-init will.
+// checkCloudConfig parses a cloud-config as cloud-init does, and returns its keys.
 func checkCloudConfig(name string, data []byte, problems *report.Problems) (keys map[string]yaml.Node) {
 	if TypeOf(data) != CloudConfigType {
 		problems.Addf(report.Place{File: name, Line: 1, Column: 1}, "", "a cloud-config begins with the line #cloud-config")
@@ -160,11 +162,11 @@ func checkCloudConfig(name string, data []byte, problems *report.Problems) (keys
 		return nil
 	}
 	if root.Kind == 0 {
-		return nil // nothing but comments, which cloud-init takes
+		return nil // only comments, which cloud-init accepts
 	}
 	at := root.Content[0]
 	if at.Kind != yaml.MappingNode {
-		problems.Addf(report.Place{File: name, Line: at.Line, Column: at.Column}, "", "a cloud-config is a mapping of modules' names, such as runcmd, to their settings")
+		problems.Addf(report.Place{File: name, Line: at.Line, Column: at.Column}, "", "a cloud-config is a mapping of module names, such as runcmd, to settings")
 		return nil
 	}
 	if err := root.Decode(&keys); err != nil {
@@ -173,7 +175,7 @@ func checkCloudConfig(name string, data []byte, problems *report.Problems) (keys
 	return keys
 }
 
-// mergesItself tells whether a cloud-config says how it is to be merged.
+// mergesItself reports whether a cloud-config says how to merge it.
 func mergesItself(data []byte) bool {
 	keys := checkCloudConfig("", data, &report.Problems{})
 	_, how := keys["merge_how"]

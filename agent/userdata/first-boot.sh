@@ -1,6 +1,6 @@
 #!/bin/sh
 # Written by kollet userdata. cloud-init runs it once, at the end of the first
-# boot. It may be run again by hand.
+# boot. It can be run again manually.
 set -eu
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 HOME=${HOME:-/root}
@@ -8,8 +8,8 @@ export PATH HOME
 umask 022
 [ ! -d /etc/kollet/secrets ] || chmod 0700 /etc/kollet/secrets
 
-# fetch URL SHA256 FILE: tries for five minutes. cloud-init brings Python; curl
-# may not be there.
+# fetch URL SHA256 FILE retries for five minutes. It uses Python, which cloud-init
+# needs too; curl may not be installed.
 fetch() {
 	python3 - "$@" <<'END'
 import hashlib, os, shutil, sys, time, urllib.request
@@ -24,13 +24,13 @@ while True:
     except OSError as error:
         print("fetch %s: %s" % (url, error), flush=True)
         if time.monotonic() > last:
-            sys.exit("kollet could not be fetched; see that the node reaches it, and run this script again")
+            sys.exit("cannot fetch kollet; make the URL reachable from the node, and run this script again")
         time.sleep(5)
 with open(path + ".new", "rb") as file:
     have = hashlib.sha256(file.read()).hexdigest()
 if have != want:
     os.unlink(path + ".new")
-    sys.exit("%s has the SHA-256 %s, and %s was expected; nothing was installed" % (url, have, want))
+    sys.exit("%s has SHA-256 %s, expected %s; nothing was installed" % (url, have, want))
 os.rename(path + ".new", path)
 END
 }

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// FirstBoot is where the script is that runcmd starts.
+// FirstBoot is the path of the script that runcmd runs.
 const FirstBoot = "/var/lib/kollet/first-boot"
 
 //go:embed first-boot.sh
 var firstBootHead string
 
-// Install says where kollet comes from on an image that lacks it.
+// Install says how to install kollet on an image that does not have it.
 type Install struct {
 	From   string // URL of the program or of a .deb, or name of a Debian package; "": the image has it
-	SHA256 string // of what a URL gives
+	SHA256 string // of the file at the URL
 }
 
 var (
@@ -26,19 +26,19 @@ var (
 	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?$`)
 )
 
-// check tells what is wrong with the flags that the fields come from.
+// check returns what is wrong with the flags that set the fields.
 func (i Install) check() error {
 	switch {
 	case i.From == "" && i.SHA256 == "":
 		return nil
 	case i.From == "":
-		return fmt.Errorf("--sha256: it is of what --install names, and that is missing")
+		return fmt.Errorf("--sha256: needs --install with a URL")
 	case !i.remote() && !packageName.MatchString(i.From):
 		return fmt.Errorf("--install: expected a URL (http, https, file) or the name of a Debian package, got %q", i.From)
 	case !i.remote() && i.SHA256 != "":
-		return fmt.Errorf("--sha256: apt checks the package %s itself; leave it out", i.From)
+		return fmt.Errorf("--sha256: apt verifies the package %s itself; omit the flag", i.From)
 	case i.remote() && !digest.MatchString(i.SHA256):
-		return fmt.Errorf("--sha256: expected the SHA-256 of what is at %s, 64 digits of 0-9 and a-f; `sha256sum` prints it", i.From)
+		return fmt.Errorf("--sha256: expected the SHA-256 of %s as 64 digits 0-9 and a-f, as sha256sum prints it", i.From)
 	}
 	return nil
 }
@@ -53,15 +53,15 @@ func (i Install) debian() bool {
 	return err == nil && path.Ext(u.Path) == ".deb"
 }
 
-// script is what the node runs at its first boot: it ends as bootstrap does,
-// and so does runcmd, which is how cloud-init learns of a failure.
+// script returns what the node runs at its first boot. It exits with the status of
+// kollet bootstrap, which cloud-init reports as that of runcmd.
 func (i Install) script(bootstrap []string) []byte {
 	var b strings.Builder
 	b.WriteString(firstBootHead)
 	b.WriteString("if ! command -v kollet >/dev/null; then\n")
 	switch {
 	case i.From == "":
-		b.WriteString("\techo 'kollet is not on this image; make the user-data with --install, or use an image that has it' >&2\n\texit 127\n")
+		b.WriteString("\techo 'kollet is not installed; create the user-data with --install, or use an image that has kollet' >&2\n\texit 127\n")
 	case !i.remote():
 		b.WriteString("\tapt-get -q update\n")
 		fmt.Fprintf(&b, "\tDEBIAN_FRONTEND=noninteractive apt-get -q -y install %s\n", quote(i.From))
@@ -81,7 +81,7 @@ func (i Install) script(bootstrap []string) []byte {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
-// quote makes a word of a shell's command line.
+// quote quotes a word for a shell if necessary.
 func quote(s string) string {
 	if plainWord.MatchString(s) {
 		return s

@@ -16,8 +16,8 @@ import (
 	"github.com/kollet/kollet/agent/userdata"
 )
 
-// firstBoot is a machine on which the script of a node's first boot runs: its
-// paths lead below a directory.
+// firstBoot runs the script of a node's first boot with its paths below a
+// directory.
 type firstBoot struct {
 	t   *testing.T
 	dir string
@@ -41,7 +41,7 @@ func (f firstBoot) program(path, body string) {
 	}
 }
 
-// run makes user-data, takes the script out of it and runs that.
+// run creates user-data, extracts the script and runs it.
 func (f firstBoot) run(install userdata.Install, args ...string) (string, int) {
 	f.t.Helper()
 	node := nodeWith(f.t, nil)
@@ -74,7 +74,7 @@ func (f firstBoot) run(install userdata.Install, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// kollet of these tests says how it was called and ends with 4.
+// The tests' kollet prints its arguments and exits with status 4.
 const fakeKollet = `echo "kollet $*"; exit 4`
 
 func sum(s string) string {
@@ -102,9 +102,9 @@ func TestFirstBoot(t *testing.T) {
 			t.Errorf("%v, %v", info.Mode(), err)
 		}
 	})
-	t.Run("it has not, and nothing says where kollet is", func(t *testing.T) {
+	t.Run("kollet is missing, without --install", func(t *testing.T) {
 		out, status := newFirstBoot(t).run(userdata.Install{})
-		if status != 127 || !strings.Contains(out, "make the user-data with --install") {
+		if status != 127 || !strings.Contains(out, "create the user-data with --install") {
 			t.Errorf("%d: %s", status, out)
 		}
 	})
@@ -126,7 +126,7 @@ func TestFirstBoot(t *testing.T) {
 	t.Run("not what was expected", func(t *testing.T) {
 		f := newFirstBoot(t)
 		out, status := f.run(userdata.Install{From: server.URL, SHA256: sum("something else")})
-		if status != 1 || !strings.Contains(out, "has the SHA-256 "+sum(program)+", and "+sum("something else")+" was expected; nothing was installed") {
+		if status != 1 || !strings.Contains(out, "has SHA-256 "+sum(program)+", expected "+sum("something else")+"; nothing was installed") {
 			t.Errorf("%d: %s", status, out)
 		}
 		if left, _ := filepath.Glob(f.dir + "/usr/local/bin/*"); len(left) > 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/kollet/kollet/agent/userdata"
 )
 
-// FuzzRead: nothing makes Read panic or hang; what it reads can be reported and
-// judged, and its errors name the file.
+// FuzzRead checks that Read does not panic or hang, that what it reads can be
+// reported and checked, and that its errors name the file.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"", "#cloud-config\n{}\n", "#!/bin/sh\n", "hello", "#cloud-config\nwrite_files: [{path: /a, content: !!binary x}, 3]\nruncmd: x\n", "#cloud-config\na: &a [*a]\n",
@@ -42,7 +42,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A few bytes that unpack to many, and messages without end, are refused.
+// Decompression bombs and deeply nested messages are refused.
 func TestHostile(t *testing.T) {
 	deep := "MIME-Version: 1.0\n"
 	for i := range 100 {

@@ -9,8 +9,8 @@ import (
 	"github.com/kollet/kollet/agent/userdata"
 )
 
-// What others made is read too: other boundaries, encodings, folded headers, a
-// message in a message.
+// User-data of other programs is read too: other boundaries, encodings, folded
+// headers, nested messages.
 func TestReadsWhatHeatMakes(t *testing.T) {
 	data, err := exec.Command("/usr/bin/python3", "testdata/heat.py").Output()
 	if err != nil {
@@ -29,7 +29,7 @@ func TestReadsWhatHeatMakes(t *testing.T) {
 		want := `[{"type":"text/x-shellscript","name":"tune.sh","size":18},` +
 			`{"type":"text/cloud-config","name":"café.yaml","size":` + size + `,"merge":"list(append)","files":[{"path":"/a","size":11}],"commands":2},` +
 			`{"type":"text/cloud-boothook","size":` + map[string]string{"77": "16", "80": "17"}[size] + `},` +
-			`{"type":"text/x-cfninitdata","size":1,"note":"cloud-init has no handler for this type and leaves it out"}]`
+			`{"type":"text/x-cfninitdata","size":1,"note":"cloud-init has no handler for this type and ignores it"}]`
 		if string(parts) != want {
 			t.Errorf("got  %s\nwant %s", parts, want)
 		}

@@ -18,15 +18,15 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// largestPlain is how much user-data may unpack to before it is not believed:
-// no cloud takes as much.
-const largestPlain = 64 << 20
+// maxUnpacked bounds the size of unpacked user-data. No cloud accepts as much.
+const maxUnpacked = 64 << 20
 
-// deepest is how many messages may stand within each other.
-const deepest = 16
+// maxDepth is how deep messages may be nested.
+const maxDepth = 16
 
-// Read reads user-data back from any form that cloud-init or Nova takes: plain,
-// a message, gzip, base64. name is for errors.
+// Read parses user-data in any form that cloud-init or Nova accepts: plain, MIME
+// message, gzip, base64. It reports whether the data was in base64. name is used in
+// errors.
 func Read(name string, data []byte) (*Message, bool, error) {
 	m := &Message{Data: data}
 	plain, was64 := unbase64(data)
@@ -36,17 +36,17 @@ func Read(name string, data []byte) (*Message, bool, error) {
 	if bytes.HasPrefix(plain, []byte("\x1f\x8b")) {
 		var err error
 		if plain, err = unzip(plain); err != nil {
-			return nil, false, fmt.Errorf("%s: unpack it: %w", name, err)
+			return nil, false, fmt.Errorf("%s: unpack: %w", name, err)
 		}
 		m.Gzip = true
 	}
 	if len(bytes.TrimSpace(plain)) == 0 {
-		return nil, false, fmt.Errorf("%s: there is nothing in it", name)
+		return nil, false, fmt.Errorf("%s: the user-data is empty", name)
 	}
 	if !looksLikeMIME(plain) {
 		m.Parts = []Part{{Type: TypeOf(plain), Data: plain}}
 		if m.Parts[0].Type == "" {
-			return nil, false, fmt.Errorf("%s: this is no user-data: it is no MIME message, and its first line, which would tell what it is, is none that cloud-init knows, such as #cloud-config or #!/bin/sh", name)
+			return nil, false, fmt.Errorf("%s: not user-data: it is not a MIME message, and it does not start with a line that cloud-init knows, such as #cloud-config or #!/bin/sh", name)
 		}
 		m.Format = Format(short(m.Parts[0].Type))
 		return m, was64, nil
@@ -60,12 +60,12 @@ func Read(name string, data []byte) (*Message, bool, error) {
 		return nil, false, fmt.Errorf("%s: part %d: %w", name, len(m.Parts)+1, err)
 	}
 	if len(m.Parts) == 0 {
-		return nil, false, fmt.Errorf("%s: the message has no parts; its boundary stands nowhere in it", name)
+		return nil, false, fmt.Errorf("%s: the message has no parts; it does not contain its boundary", name)
 	}
 	return m, was64, nil
 }
 
-// unbase64 undoes base64, in one line or in many, if that is what data is in.
+// unbase64 decodes base64 in one or more lines, and reports whether data was base64.
 func unbase64(data []byte) ([]byte, bool) {
 	compact := bytes.Join(bytes.Fields(data), nil)
 	plain, err := base64.StdEncoding.DecodeString(string(compact))
@@ -80,20 +80,20 @@ func unzip(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := io.ReadAll(io.LimitReader(r, largestPlain+1))
-	if err == nil && len(plain) > largestPlain {
-		err = fmt.Errorf("it has more than %d bytes", largestPlain)
+	plain, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1))
+	if err == nil && len(plain) > maxUnpacked {
+		err = fmt.Errorf("more than %d bytes", maxUnpacked)
 	}
 	return plain, err
 }
 
-// header is the headers of a message or of a part of one.
+// header is the headers of a message or of one of its parts.
 type header struct{ get func(string) string }
 
-// walk adds an entity's parts to the message (RFC 2046, 5.1).
+// walk adds the parts of an entity to the message (RFC 2046, 5.1).
 func (m *Message) walk(h header, body io.Reader, depth int) error {
-	if depth > deepest {
-		return fmt.Errorf("more than %d messages stand within each other", deepest)
+	if depth > maxDepth {
+		return fmt.Errorf("messages are nested more than %d deep", maxDepth)
 	}
 	kind, params := "text/plain", map[string]string{}
 	if value := h.get("Content-Type"); value != "" {
@@ -132,7 +132,7 @@ func (m *Message) leaf(h header, kind string, params map[string]string, body io.
 	}
 	data, err := io.ReadAll(body)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the message ends in the middle of it; read it again from where it came")
+		return errors.New("the message is truncated; get it again")
 	}
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (m *Message) leaf(h header, kind string, params map[string]string, body io.
 	}
 	if strings.Contains(kind, "gzip") {
 		if p.Data, err = unzip(data); err != nil {
-			return fmt.Errorf("unpack it: %w", err)
+			return fmt.Errorf("unpack: %w", err)
 		}
 	}
 	if kind == "text/plain" || kind == "text/x-not-multipart" || strings.Contains(kind, "gzip") {
@@ -161,17 +161,18 @@ func (m *Message) leaf(h header, kind string, params map[string]string, body io.
 	return nil
 }
 
-// Written is a file that a cloud-config writes. Its content is not in it.
+// Written describes a file that a cloud-config writes, without its content.
 type Written struct {
 	Path        string `json:"path" yaml:"path"`
 	Owner       string `json:"owner,omitempty" yaml:"owner"`
 	Permissions string `json:"permissions,omitempty" yaml:"permissions"`
 	Size        int    `json:"size" yaml:"-"`
 
-	text string // of its content, as it stands in the cloud-config
+	text string // the content, as encoded in the cloud-config
 }
 
-// filesOf lists the files that a cloud-config writes, and counts its commands.
+// filesOf returns the files that a cloud-config writes and the number of its
+// commands.
 func filesOf(data []byte) (files []Written, commands int) {
 	var c struct {
 		WriteFiles []struct {
@@ -181,7 +182,7 @@ func filesOf(data []byte) (files []Written, commands int) {
 		} `yaml:"write_files"`
 		RunCommand []yaml.Node `yaml:"runcmd"`
 	}
-	_ = yaml.Unmarshal(data, &c) // what could be read counts
+	_ = yaml.Unmarshal(data, &c) // what it can decode is reported
 	for _, f := range c.WriteFiles {
 		f.text = f.Content.Value
 		f.Size = len(f.text)
@@ -193,7 +194,7 @@ func filesOf(data []byte) (files []Written, commands int) {
 	return files, len(c.RunCommand)
 }
 
-// Problems tells what cloud-init would not take, part by part.
+// Problems returns what cloud-init would reject in each part.
 func (m *Message) Problems(name string) error {
 	var problems report.Problems
 	for i, p := range m.Parts {

@@ -1,7 +1,7 @@
 package userdata
 
-// Check returns user-data as a server gets it, without base64, and tells what
-// cloud-init would not take of it.
+// Check returns user-data as a server receives it, without base64, and what
+// cloud-init would reject in it.
 func Check(name string, data []byte) ([]byte, error) {
 	m, _, err := Read(name, data)
 	if err != nil {
@@ -10,8 +10,8 @@ func Check(name string, data []byte) ([]byte, error) {
 	return m.Data, m.Problems(name)
 }
 
-// Join puts a cloud-config before user-data that exists already; given may be
-// nil. What the operator says there stays as it is.
+// Join returns user-data with a cloud-config before given, which may be nil. It
+// does not change the parts of given.
 func Join(first Part, name string, given []byte) ([]byte, error) {
 	if given == nil {
 		return first.Data, nil
@@ -23,7 +23,7 @@ func Join(first Part, name string, given []byte) ([]byte, error) {
 	if err := m.Problems(name); err != nil {
 		return nil, err
 	}
-	if m.Format == Multipart { // whole, with headers that kollet does not know
+	if m.Format == Multipart { // kept whole, with headers that kollet does not know
 		return compose([]Part{first, {Type: "multipart/mixed", Data: m.plain}}), nil
 	}
 	p := m.Parts[0]

@@ -12,21 +12,21 @@ import (
 	"strings"
 )
 
-// Message is user-data, ready to be given to a server.
+// Message is user-data as a server receives it.
 type Message struct {
 	Data   []byte
 	Parts  []Part
 	Format Format
 	Gzip   bool
 
-	plain []byte // of a message that was read: unpacked
+	plain []byte // unpacked data of a message that Read parsed
 }
 
-// Encoded is the length of the base64 form, in which Nova's API takes it.
+// Encoded returns the length in base64, which Nova's API expects.
 func (m *Message) Encoded() int { return base64.StdEncoding.EncodedLen(len(m.Data)) }
 
-// encode writes parts in a format. The same parts give the same bytes: there
-// are no dates, and the boundary comes from the content.
+// encode returns parts in a format. Equal parts give equal bytes: there are no
+// dates, and the boundary is a hash of the content.
 func encode(parts []Part, format Format, compress bool) *Message {
 	m := &Message{Parts: parts, Format: format, Gzip: compress}
 	if format == CloudConfig {
@@ -50,13 +50,13 @@ func zip(data []byte) []byte {
 		err = w.Close()
 	}
 	if err != nil {
-		panic(err) // into memory, at a level that there is
+		panic(err) // writing to memory at a valid level cannot fail
 	}
 	return b.Bytes()
 }
 
-// compose writes a message (RFC 2046, 5.1). Mime-Version has to stand within
-// the first 4096 bytes for cloud-init to see that it is one.
+// compose returns a multipart message (RFC 2046, 5.1). cloud-init recognises it
+// by Mime-Version within the first 4096 bytes.
 func compose(parts []Part) []byte {
 	line := boundary(parts)
 	var b bytes.Buffer
@@ -70,7 +70,7 @@ func compose(parts []Part) []byte {
 }
 
 func (p Part) write(b *bytes.Buffer) {
-	if strings.HasPrefix(p.Type, "multipart/") { // a message within: its headers are its own
+	if strings.HasPrefix(p.Type, "multipart/") { // a nested message, with its own headers
 		b.Write(p.Data)
 		return
 	}
@@ -97,7 +97,7 @@ func (p Part) write(b *bytes.Buffer) {
 	b.WriteString(text)
 }
 
-// sevenBit tells what needs no encoding (RFC 2045, 2.7).
+// sevenBit reports whether data needs no transfer encoding (RFC 2045, 2.7).
 func sevenBit(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		if len(line) > 998 {
@@ -107,7 +107,7 @@ func sevenBit(data []byte) bool {
 	return !bytes.ContainsFunc(data, func(r rune) bool { return r > '~' || r < ' ' && r != '\n' && r != '\t' })
 }
 
-// boundary is a line that stands in none of the parts.
+// boundary returns a line that occurs in none of the parts.
 func boundary(parts []Part) string {
 	sum := sha256.New()
 	for _, p := range parts {
@@ -117,39 +117,39 @@ func boundary(parts []Part) string {
 	return "kollet-" + hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// fits says what to do if the message is too long.
+// fits returns an error with remedies if the message is longer than the limit.
 func (m *Message) fits(limit int) error {
 	if limit == 0 || m.Encoded() <= limit {
 		return nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "the user-data is too large: %d bytes in base64, and it may have %d", m.Encoded(), limit)
+	fmt.Fprintf(&b, "the user-data is too large: %d bytes base64-encoded, limit %d", m.Encoded(), limit)
 	if limit == NovaLimit {
-		b.WriteString(" (Nova's limit)")
+		b.WriteString(" (Nova)")
 	}
 	small := encode(m.Parts, m.Format, true)
 	switch {
 	case m.Gzip:
 	case small.Encoded() <= limit:
-		fmt.Fprintf(&b, "; with --gzip it has %d", small.Encoded())
+		fmt.Fprintf(&b, "; %d with --gzip", small.Encoded())
 	default:
-		fmt.Fprintf(&b, "; with --gzip it would still have %d", small.Encoded())
+		fmt.Fprintf(&b, "; still %d with --gzip", small.Encoded())
 	}
-	b.WriteString("\n  the largest in it; put some of it into the image, or have the node fetch it with an include file:")
+	b.WriteString("\n  put some of the largest files into the image, or let the node fetch them with an include file:")
 	for _, piece := range largest(m.Parts, m.Gzip) {
 		fmt.Fprintf(&b, "\n  %8d  %s", piece.size, piece.name)
 	}
 	return fmt.Errorf("%s", b.String())
 }
 
-// piece is something that could be left out.
+// piece is something that could be omitted.
 type piece struct {
 	name string
 	size int
 }
 
-// largest lists parts, and the files in cloud-configs, largest first. Sizes are
-// of what they add: compressed, if that is what becomes of them.
+// largest returns parts and files of cloud-configs, largest first. Sizes are
+// compressed if the message will be.
 func largest(parts []Part, compress bool) []piece {
 	size := func(data []byte) int {
 		if compress {

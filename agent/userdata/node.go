@@ -17,26 +17,26 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// EtcDir is where all that an operator writes for kollet is, on a node.
+// EtcDir is the directory of all files that operators write for kollet on a node.
 const EtcDir = "/etc/kollet"
 
-// SecretsDir is where secrets are, by custom.
+// SecretsDir is the usual directory of secrets.
 const SecretsDir = EtcDir + "/secrets"
 
-// Node says what a node is given for kollet.
+// Node describes the files and commands that user-data brings to a node.
 type Node struct {
-	Host      string            // the server's name, if it is known, for templates and overrides
-	NodeFile  string            // its path here
-	Tree      string            // all below this directory goes to EtcDir; "": nothing
-	Overrides string            // this directory goes to node.OverridesDir, instead of the tree's
-	Secrets   map[string]string // name: the file here that holds the value
+	Host      string            // the server's name for templates and overrides; may be empty
+	NodeFile  string            // local path
+	Tree      string            // local directory that is copied to EtcDir; may be empty
+	Overrides string            // local directory that is copied to node.OverridesDir instead of Tree's
+	Secrets   map[string]string // local files with the values, by name
 	Files     []File
-	OnNode    []string // files, or directories of files, that the node has already
+	OnNode    []string // files and directories that the image has
 	Install   Install
 	Bootstrap []string // arguments of kollet bootstrap
 }
 
-// part makes kollet's own cloud-config.
+// part returns kollet's cloud-config.
 func (n Node) part(problems *report.Problems) Part {
 	problems.Add(n.Install.check())
 	files := n.files(problems)
@@ -49,8 +49,8 @@ func (n Node) part(problems *report.Problems) Part {
 	return c.Part("kollet.yaml")
 }
 
-// files gathers what is written on the node, by path: what is given by name goes
-// before what a directory holds.
+// files returns the files to write on the node, by path. Files that are given by
+// name replace those of directories.
 func (n Node) files(problems *report.Problems) map[string]File {
 	files := map[string]File{}
 	collect(files, n.Tree, EtcDir, problems)
@@ -73,12 +73,12 @@ func (n Node) files(problems *report.Problems) map[string]File {
 	n.named(files, node, problems)
 	if node != nil && err == nil {
 		n.missing(files, node, problems)
-		n.rehearse(node, problems)
+		n.dryRun(node, problems)
 	}
 	return files
 }
 
-// named adds the files that were given one by one.
+// named adds the files that were given by name.
 func (n Node) named(files map[string]File, node *nodefile.Node, problems *report.Problems) {
 	given := map[string]bool{}
 	add := func(f File) {
@@ -99,7 +99,7 @@ func (n Node) named(files map[string]File, node *nodefile.Node, problems *report
 		if err != nil {
 			problems.Add(fmt.Errorf("--secret %s: %w", name, err))
 		}
-		if node == nil { // the node file is wrong, which is said already
+		if node == nil { // problems of the node file are already reported
 			continue
 		}
 		secret, ok := node.Secrets[name]
@@ -111,37 +111,37 @@ func (n Node) named(files map[string]File, node *nodefile.Node, problems *report
 	}
 }
 
-// missing finds files that the node file names and that the node would not have.
+// missing finds files that the node file names and the node will not have.
 func (n Node) missing(files map[string]File, node *nodefile.Node, problems *report.Problems) {
 	need := func(at report.Place, key, file, remedy string) {
-		if _, sent := files[path.Clean(file)]; sent || n.there(file) {
+		if _, sent := files[path.Clean(file)]; sent || n.onImage(file) {
 			return
 		}
-		problems.Addf(at, key, "%s is not among the files that go to the node; %s, or say --on-node %s if the image has it", file, remedy, file)
+		problems.Addf(at, key, "%s is not copied to the node; %s, or use --on-node %s if the image has it", file, remedy, file)
 	}
 	for name, secret := range node.Secrets {
 		if key := "secrets." + name + ".file"; secret.File != "" {
-			need(node.Place(key), key, secret.File, "give its value with --secret "+name+"=FILE")
+			need(node.Place(key), key, secret.File, "add --secret "+name+"=FILE")
 		}
 	}
 	for _, service := range node.Services {
 		for _, f := range service.Config {
 			if f.Source != "" {
-				need(f.Place, f.Key+".source", f.Source, "give it with --file "+f.Source+"=FILE")
+				need(f.Place, f.Key+".source", f.Source, "add --file "+f.Source+"=FILE")
 			}
 		}
 	}
 }
 
-// there tells whether the image has a file.
-func (n Node) there(file string) bool {
+// onImage reports whether the image has a file.
+func (n Node) onImage(file string) bool {
 	return slices.ContainsFunc(n.OnNode, func(p string) bool {
 		p = path.Clean(p)
 		return path.Clean(file) == p || strings.HasPrefix(path.Clean(file), strings.TrimSuffix(p, "/")+"/")
 	})
 }
 
-// split takes a list of problems apart.
+// split returns the problems in an error.
 func split(err error) []error {
 	if all, ok := err.(interface{ WrappedErrors() []error }); ok {
 		return all.WrappedErrors()
@@ -149,8 +149,8 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// collect adds all files below a directory here, as files below to on the node.
-// What is hidden stays here; rendering leaves it alone too.
+// collect adds all files below a local directory as files below to on the node,
+// except hidden ones, which rendering ignores too.
 func collect(files map[string]File, dir, to string, problems *report.Problems) {
 	if dir == "" {
 		return
@@ -173,7 +173,7 @@ func collect(files map[string]File, dir, to string, problems *report.Problems) {
 			return err
 		}
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is neither a file nor a directory; take it away", at)
+			return fmt.Errorf("%s is neither a file nor a directory; remove it", at)
 		}
 		data, err := os.ReadFile(at) //nolint:gosec // the operator's own directory, which nobody changes meanwhile
 		if err != nil {
@@ -191,6 +191,6 @@ func collect(files map[string]File, dir, to string, problems *report.Problems) {
 		return nil
 	})
 	if err != nil {
-		problems.Add(fmt.Errorf("gather what goes to %s: %w", to, err))
+		problems.Add(fmt.Errorf("collect files for %s: %w", to, err))
 	}
 }

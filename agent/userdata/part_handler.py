@@ -1,5 +1,5 @@
 #part-handler
-"""Keeps parts of kollet's own type as files, for services of the node to read."""
+"""Stores parts of kollet's type as files for services of the node."""
 import os
 
 DIR = "/var/lib/kollet/parts"
@@ -19,7 +19,7 @@ def handle_part(data, ctype, filename, payload):
         payload = payload.encode("utf-8", "surrogateescape")
     os.makedirs(DIR, mode=0o700, exist_ok=True)
     path = os.path.join(DIR, name)
-    # A crash leaves the file whole or not there.
+    # After a crash the file is complete or missing.
     descriptor = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(payload)

@@ -15,18 +15,19 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// rehearsal renders here what the node will render, to find what is wrong with
-// it before a server boots. What depends on the server's instance data, or on
-// files that are given one by one, is left for the node to find.
-type rehearsal struct {
+// dryRun renders what the node will render, to find problems before a server
+// boots. It skips what depends on the server's instance data or on files that only
+// the node has.
+type dryRun struct {
 	*configs.Renderer
 	node     Node
 	problems *report.Problems
-	partial  bool // something was left out
+	partial  bool // something was skipped
 }
 
-// rehearse renders every file and expands every string of the node's services.
-func (n Node) rehearse(file *nodefile.Node, problems *report.Problems) {
+// dryRun renders every config file and expands every template of the node's
+// services.
+func (n Node) dryRun(file *nodefile.Node, problems *report.Problems) {
 	in := configs.Inputs{
 		Host: cmp.Or(n.Host, "node"), Vars: file.Vars, OwnVars: file.OwnVars,
 		Secrets: map[string]string{}, Instance: map[string]any{}, Overrides: n.overrides(),
@@ -43,7 +44,7 @@ func (n Node) rehearse(file *nodefile.Node, problems *report.Problems) {
 		return
 	}
 	before := problems.Len()
-	r := rehearsal{Renderer: renderer, node: n, problems: problems, partial: len(n.Files) > 0}
+	r := dryRun{Renderer: renderer, node: n, problems: problems, partial: len(n.Files) > 0}
 	for _, name := range file.Order() {
 		r.service(name, file)
 	}
@@ -52,7 +53,7 @@ func (n Node) rehearse(file *nodefile.Node, problems *report.Problems) {
 	}
 }
 
-// overrides is the directory here of what goes to node.OverridesDir.
+// overrides returns the local directory that is copied to node.OverridesDir.
 func (n Node) overrides() string {
 	if n.Overrides == "" && n.Tree != "" {
 		return filepath.Join(n.Tree, path.Base(node.OverridesDir))
@@ -60,10 +61,10 @@ func (n Node) overrides() string {
 	return n.Overrides
 }
 
-func (r *rehearsal) service(name string, node *nodefile.Node) {
+func (r *dryRun) service(name string, node *nodefile.Node) {
 	s, key := node.Services[name], "services."+name
 	for i, f := range s.Config {
-		if f.Source != "" || r.elsewhere(f.Template) {
+		if f.Source != "" || r.notHere(f.Template) {
 			continue
 		}
 		_, err := r.Render(name, configs.File{
@@ -92,22 +93,22 @@ func (r *rehearsal) service(name string, node *nodefile.Node) {
 	}
 }
 
-// elsewhere tells of a template that is not in the directory of templates.
-func (r *rehearsal) elsewhere(template string) bool {
+// notHere reports whether only the node has a template.
+func (r *dryRun) notHere(template string) bool {
 	file := path.Join(node.TemplatesDir, template)
 	given := func(f File) bool { return f.Path == file }
 	if template == "" || slices.Contains(configs.Templates(), template) {
 		return false
 	}
-	if slices.ContainsFunc(r.node.Files, given) || r.node.there(file) {
+	if slices.ContainsFunc(r.node.Files, given) || r.node.onImage(file) {
 		r.partial = true
 		return true
 	}
 	return false
 }
 
-// add notes a problem, unless only the server can tell whether it is one.
-func (r *rehearsal) add(at report.Place, err error) {
+// add adds problems, except those about instance data, which only the server has.
+func (r *dryRun) add(at report.Place, err error) {
 	if err == nil {
 		return
 	}

@@ -1,29 +1,28 @@
 package userdata
 
-// Report is what people may see of user-data: everything but the contents of
-// files, which may be secrets.
+// Report describes user-data without the contents of files, which may be secret.
 type Report struct {
 	Format Format       `json:"format"`
 	Gzip   bool         `json:"gzip"`
-	Base64 bool         `json:"base64"`  // it was read in base64
-	Size   int          `json:"size"`    // of the user-data, as a server gets it
-	As64   int          `json:"encoded"` // of its base64 form
-	Limit  int          `json:"limit"`   // of that, for Nova
+	Base64 bool         `json:"base64"`  // the data was base64-encoded
+	Size   int          `json:"size"`    // as a server receives it
+	As64   int          `json:"encoded"` // base64-encoded
+	Limit  int          `json:"limit"`   // for Encoded, by Nova
 	Parts  []PartReport `json:"parts"`
 }
 
-// PartReport is about one part.
+// PartReport describes one part.
 type PartReport struct {
 	Type     string    `json:"type"`
 	Name     string    `json:"name,omitempty"`
 	Size     int       `json:"size"`
 	Merge    string    `json:"merge,omitempty"`
-	Note     string    `json:"note,omitempty"` // what cloud-init does that one may not expect
+	Note     string    `json:"note,omitempty"` // what cloud-init does, if unexpected
 	Files    []Written `json:"files,omitempty"`
 	Commands int       `json:"commands,omitempty"` // in runcmd
 }
 
-// Report describes a message.
+// Report returns a description of the message.
 func (m *Message) Report() Report {
 	r := Report{Format: m.Format, Gzip: m.Gzip, Size: len(m.Data), As64: m.Encoded(), Limit: NovaLimit}
 	handled := false
@@ -38,7 +37,7 @@ func (m *Message) Report() Report {
 		case p.Type == StoredType && handled:
 			part.Note = "kept as " + StoredDir + "/" + p.Name
 		case known == "" && !handled:
-			part.Note = "cloud-init has no handler for this type and leaves it out"
+			part.Note = "cloud-init has no handler for this type and ignores it"
 		}
 		r.Parts = append(r.Parts, part)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// Types of parts that are dealt with by name.
+// MIME types that kollet treats specially.
 const (
 	CloudConfigType = "text/cloud-config"
 	ShellScript     = "text/x-shellscript"
@@ -24,11 +24,11 @@ const StoredDir = "/var/lib/kollet/parts"
 //go:embed part_handler.py
 var partHandler []byte
 
-// kind is a type that cloud-init handles, and how content of it begins; what
-// begins otherwise has to be given by name (cloudinit/handlers/__init__.py).
+// kind is a type that cloud-init handles, and how its content begins. A type
+// without a beginning must be given explicitly (cloudinit/handlers/__init__.py).
 type kind struct{ mime, begins string }
 
-// kinds is ordered so that of two beginnings the longer comes first.
+// kinds is sorted so that longer beginnings come before their prefixes.
 var kinds = []kind{
 	{"text/cloud-config-archive", "#cloud-config-archive"},
 	{"text/cloud-config-jsonp", "#cloud-config-jsonp"},
@@ -44,7 +44,8 @@ var kinds = []kind{
 	{"text/x-shellscript-per-once", ""},
 }
 
-// Types returns the types that a part can have, in short: without text/ and x-.
+// Types returns the short names of the types that a part can have: without text/
+// and x-.
 func Types() []string {
 	var names []string
 	for _, k := range kinds {
@@ -58,8 +59,7 @@ func short(mime string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(mime, "text/"), "x-")
 }
 
-// ParseType returns the MIME type of a name of Types or a whole MIME type; ""
-// if there is none.
+// ParseType returns the MIME type for a short or full name, or "" if it is unknown.
 func ParseType(name string) string {
 	for _, k := range kinds {
 		if strings.EqualFold(name, k.mime) || strings.EqualFold(name, short(k.mime)) {
@@ -69,8 +69,8 @@ func ParseType(name string) string {
 	return ""
 }
 
-// TypeOf tells a type by how its content begins, as cloud-init does; "" if it
-// does not.
+// TypeOf returns the MIME type of content by its beginning, as cloud-init does, or
+// "" if it is unknown.
 func TypeOf(data []byte) string {
 	start := bytes.ToLower(bytes.TrimLeft(data[:min(len(data), 4096)], " \t\r\n\v\f"))
 	for _, k := range kinds {
@@ -81,7 +81,7 @@ func TypeOf(data []byte) string {
 	return ""
 }
 
-// beginning is how content of a type has to begin; "" if that is free.
+// beginning returns how content of a type must begin, or "" if it need not.
 func beginning(mime string) string {
 	for _, k := range kinds {
 		if k.mime == mime {
@@ -91,12 +91,12 @@ func beginning(mime string) string {
 	return ""
 }
 
-// check finds what cloud-init would stumble over on the server.
+// check finds what cloud-init would reject on the server.
 func (p Part) check(problems *report.Problems) {
 	at := report.Place{File: p.Name}
 	switch {
 	case len(bytes.TrimSpace(p.Data)) == 0:
-		problems.Addf(at, "", "the part is empty; leave it out")
+		problems.Addf(at, "", "the part is empty; omit it")
 	case p.Type == ShellScript && TypeOf(p.Data) != ShellScript:
 		problems.Addf(at, "", "a shell script begins with #! and the path of its interpreter")
 	case p.Type == "text/jinja2" && TypeOf(p.Data) != p.Type:
@@ -108,8 +108,8 @@ func (p Part) check(problems *report.Problems) {
 	}
 }
 
-// checkInclude goes over the lines of an include file as cloud-init does: one
-// URL each, also on the first line, behind its mark.
+// checkInclude checks the lines of an include file as cloud-init reads them: one
+// URL per line, also on the first line after the marker.
 func (p Part) checkInclude(problems *report.Problems) {
 	found, number := false, 0
 	for line := range strings.Lines(string(p.Data)) {
@@ -130,11 +130,11 @@ func (p Part) checkInclude(problems *report.Problems) {
 		}
 	}
 	if !found {
-		problems.Addf(report.Place{File: p.Name}, "", "the include file names no URL; write one a line")
+		problems.Addf(report.Place{File: p.Name}, "", "the include file has no URL; write one per line")
 	}
 }
 
-// looksLikeMIME is how cloud-init tells a message from other user-data
+// looksLikeMIME reports whether cloud-init parses user-data as a MIME message
 // (convert_string in cloudinit/user_data.py).
 func looksLikeMIME(data []byte) bool {
 	return bytes.Contains(bytes.ToLower(data[:min(len(data), 4096)]), []byte("mime-version:"))

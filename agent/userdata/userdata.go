@@ -1,8 +1,7 @@
-// Package userdata makes what a server is given as user-data, and reads it back:
-// a cloud-config that brings the node file and what belongs to it and starts
-// kollet, alone or as one part of a MIME multipart message like those that Heat
-// makes. What cloud-init does with each part is in its documentation
-// (doc/rtd/explanation/format.rst).
+// Package userdata creates and reads cloud-init user-data: a cloud-config that
+// writes the node file and the files that it names and starts kollet, alone or as
+// one part of a MIME multipart message like those of Heat. cloud-init's
+// documentation says how it handles each part (doc/rtd/explanation/format.rst).
 package userdata
 
 import (
@@ -14,8 +13,9 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// NovaLimit is how long user-data in base64 may be, for Nova: the column of its
-// database and the schema of its API (nova/api/openstack/compute/schemas/servers.py).
+// NovaLimit is Nova's limit for base64-encoded user-data in bytes. It is the size
+// of its database column and in the schema of its API
+// (nova/api/openstack/compute/schemas/servers.py).
 const NovaLimit = 65535
 
 // Part is one part of user-data.
@@ -23,30 +23,30 @@ type Part struct {
 	Type  string // a MIME type of Types
 	Name  string // file name; cloud-init runs scripts in the order of their names
 	Data  []byte
-	Merge string // of a cloud-config: how it is merged with those before it, if not as cloud-init would
+	Merge string // how cloud-init merges a cloud-config with earlier parts; "": its default
 }
 
 // Format is the form of user-data.
 type Format string
 
-// Formats. Auto is CloudConfig where one part is all there is.
+// Formats. Auto is CloudConfig if there is only one part, else Multipart.
 const (
 	Auto        Format = "auto"
 	CloudConfig Format = "cloud-config"
 	Multipart   Format = "multipart"
 )
 
-// Recipe is what user-data is made of.
+// Recipe is the input of Build.
 type Recipe struct {
 	Node   Node
 	Parts  []Part // the operator's own, before kollet's
 	Stored []Part // of StoredType: kept on the node below StoredDir
 	Format Format
 	Gzip   bool
-	Limit  int // of the base64 form; 0: none
+	Limit  int // in bytes of base64; 0: no limit
 }
 
-// Build makes user-data. Every problem of what goes into it is in the error.
+// Build creates user-data. The error contains every problem of its input.
 func Build(r Recipe) (*Message, error) {
 	var problems report.Problems
 	own := r.Node.part(&problems)
@@ -63,9 +63,8 @@ func Build(r Recipe) (*Message, error) {
 	return m, m.fits(r.Limit)
 }
 
-// assemble puts the operator's parts in order. kollet's own cloud-config comes
-// after them, so that its runcmd is the last and its end is what cloud-init
-// reports.
+// assemble returns the operator's parts in order. kollet's own cloud-config comes
+// after them, so that cloud-init runs its runcmd last and reports its exit status.
 func assemble(r Recipe, problems *report.Problems) []Part {
 	var parts []Part
 	if len(r.Stored) > 0 {
@@ -94,8 +93,8 @@ func assemble(r Recipe, problems *report.Problems) []Part {
 	return parts
 }
 
-// fileName is a name that cloud-init keeps as it is (clean_filename in
-// cloudinit/util.py) and that a header needs no encoding for.
+// fileName matches names that cloud-init does not change (clean_filename in
+// cloudinit/util.py) and that need no encoding in a header.
 var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
 var unusual = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
@@ -104,7 +103,7 @@ func plainName(name string) string {
 	return strings.TrimLeft(unusual.ReplaceAllString(path.Base(name), "-"), ".-")
 }
 
-// choose settles the format.
+// choose returns the format to use.
 func choose(f Format, parts []Part) (Format, error) {
 	plain := len(parts) == 1 && !looksLikeMIME(parts[0].Data)
 	switch {
@@ -113,7 +112,7 @@ func choose(f Format, parts []Part) (Format, error) {
 	case plain:
 		return CloudConfig, nil
 	case len(parts) > 1:
-		return "", fmt.Errorf("format cloud-config holds kollet's part alone, and %d others were given; use format multipart, or leave them out", len(parts)-1)
+		return "", fmt.Errorf("format cloud-config has only kollet's part, and %d others were given; use format multipart, or omit them", len(parts)-1)
 	}
-	return "", fmt.Errorf("a file says Mime-Version near its beginning, for which cloud-init would take a plain cloud-config to be a message; use format multipart")
+	return "", fmt.Errorf("a file contains Mime-Version near its start, and cloud-init would parse a plain cloud-config with it as a MIME message; use format multipart")
 }
