@@ -1,22 +1,22 @@
-// Package containerd puts containerd, 1.6 or newer, behind containers.Engine.
-// It is the only package that imports containerd's client.
+// Package containerd implements containers.Engine for containerd 1.6 and newer. It
+// is the only package that imports containerd's client.
 //
-// containerd knows less of containers than Docker does. What it does not keep,
-// this package keeps in labels and below Config.Root:
+// containerd stores less about containers than Docker. This package stores the
+// rest in labels and below Config.Root:
 //
 //   - a container's id never changes; its name is the label org.kollet.name,
-//     unique among kollet's containers because all changes hold one lock file,
-//   - containerd forgets how a container ended once its task is deleted; the
-//     label org.kollet.last remembers,
-//   - containerd restarts containers with its restart monitor, which looks
-//     every ten seconds; see restart.go for how a stop stays a stop,
-//   - containerd's shims hand what a container prints to a program of the
-//     client's choice; that is kollet itself, see logs.go,
+//     which is unique among kollet's containers because every change holds one
+//     lock file,
+//   - containerd drops the exit status of a container when its task is deleted;
+//     the label org.kollet.last-run keeps it,
+//   - containerd restarts containers with its restart monitor, which polls every
+//     ten seconds; restart.go explains how a stopped container stays stopped,
+//   - containerd's shims pass the output of a container to a program that the
+//     client chooses, which is kollet; see logs.go,
 //   - a named volume is the directory volumes/NAME.
 //
-// Networks are not containerd's business, and kollet needs none but the host's:
-// "none" and the default are both a network namespace with a loopback device
-// alone.
+// containerd does not set up networks, and kollet needs only the host's: "none"
+// and the default are both a network namespace with only a loopback device.
 package containerd
 
 import (
@@ -46,7 +46,7 @@ import (
 const (
 	DefaultAddress   = "/run/containerd/containerd.sock"
 	DefaultNamespace = "kollet"
-	DefaultCerts     = "/etc/containerd/certs.d" // as in containerd's own documentation, docs/hosts.md
+	DefaultCerts     = "/etc/containerd/certs.d" // as in containerd's documentation, docs/hosts.md
 )
 
 const (
@@ -54,20 +54,20 @@ const (
 	runtime     = "io.containerd.runc.v2"
 )
 
-// Config says which containerd to use, and how. Root must be set.
+// Config selects a containerd and its directories. Root must be set.
 type Config struct {
-	// Address is the path of the socket; unix:// before it, and
-	// ?namespace=NAME after it, count. Empty: $CONTAINERD_ADDRESS, as for
-	// containerd's own ctr, else DefaultAddress.
+	// Address is the path of the socket, optionally with unix:// before it and
+	// ?namespace=NAME after it. Empty: $CONTAINERD_ADDRESS, as for containerd's
+	// ctr, else DefaultAddress.
 	Address string
-	Root    string // directory for volumes, logs and locks, the same for every user of the namespace
-	Certs   string // directory with the hosts.toml of registries; empty: DefaultCerts
-	// Logger is the program that writes logs: it must call WriteLog when its
-	// first argument is LogCommand. Empty: this program.
+	Root    string // directory of volumes, logs and locks; the same for all users of the namespace
+	Certs   string // directory of the registries' hosts.toml; empty: DefaultCerts
+	// Logger is the path of the program that writes logs: it must call WriteLog
+	// if its first argument is LogCommand. Empty: this program.
 	Logger string
 }
 
-// Engine is a containerd on this machine.
+// Engine is a containerd on this host.
 type Engine struct {
 	client    *client.Client
 	errors    failure.Engine
@@ -81,7 +81,7 @@ type Engine struct {
 
 var _ containers.Engine = (*Engine)(nil)
 
-// New prepares to talk to containerd. It does not contact it: Info does.
+// New returns a client of containerd. It does not contact containerd; Info does.
 func New(c Config) (*Engine, error) {
 	e := &Engine{root: c.Root, certs: c.Certs, logger: c.Logger}
 	var err error
@@ -94,10 +94,11 @@ func New(c Config) (*Engine, error) {
 	e.errors = explainer(e.address, e.certs)
 	if e.logger == "" {
 		if e.logger, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("finding kollet's own program, which writes the logs of containers: %w", err)
+			return nil, fmt.Errorf("finding kollet's executable, which writes the logs of containers: %w", err)
 		}
 	}
-	// As the client's own, but a containerd that was restarted is found soon.
+	// As the client's defaults, but with shorter delays, so that a restarted
+	// containerd is found quickly.
 	quick := grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 2, MaxDelay: time.Second},
 		MinConnectTimeout: 10 * time.Second,
@@ -106,7 +107,7 @@ func New(c Config) (*Engine, error) {
 		quick, grpc.WithTransportCredentials(insecure.NewCredentials()),
 	}))
 	if err != nil {
-		return nil, fmt.Errorf("containerd at %q: %w: expected an address such as %s", e.address, err, DefaultAddress)
+		return nil, fmt.Errorf("containerd at %q: %w; expected an address such as %s", e.address, err, DefaultAddress)
 	}
 	return e, nil
 }
@@ -120,7 +121,7 @@ func parseAddress(address string) (socket, namespace string, err error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "" && u.Scheme != "unix") || !path.IsAbs(u.Path) {
-		return "", "", fmt.Errorf("containerd at %q: expected the path of a socket such as %s", address, DefaultAddress)
+		return "", "", fmt.Errorf("containerd at %q: not the path of a socket; expected an address such as %s", address, DefaultAddress)
 	}
 	if namespace = u.Query().Get("namespace"); namespace == "" {
 		namespace = DefaultNamespace
@@ -131,21 +132,20 @@ func parseAddress(address string) (socket, namespace string, err error) {
 // Close releases the connection.
 func (e *Engine) Close() error { return e.client.Close() }
 
-// in names the namespace, for those calls that the client's default does not
-// reach.
+// in adds the namespace, for calls to which the client does not add its default.
 func (e *Engine) in(ctx context.Context) context.Context {
 	return namespaces.WithNamespace(ctx, e.namespace)
 }
 
-// Info asks containerd who it is.
+// Info returns containerd's version and settings.
 func (e *Engine) Info(ctx context.Context) (containers.Info, error) {
 	const doing = "asking containerd for its version"
 	version, err := e.client.Version(ctx)
 	if err != nil {
-		return containers.Info{}, e.fail(doing, errgrpc.ToNative(err)) // which the client leaves to its caller here
+		return containers.Info{}, e.fail(doing, errgrpc.ToNative(err)) // the client does not convert errors of this call
 	}
-	if old := strings.TrimPrefix(version.Version, "v"); strings.HasPrefix(old, "0.") || oldest(old) {
-		return containers.Info{}, fmt.Errorf("containerd %s at %s is too old, kollet needs 1.6: upgrade it", version.Version, e.address)
+	if tooOld(strings.TrimPrefix(version.Version, "v")) {
+		return containers.Info{}, fmt.Errorf("containerd %s at %s is too old; upgrade it to 1.6 or newer", version.Version, e.address)
 	}
 	plugins, err := e.client.IntrospectionService().Plugins(ctx, "type==io.containerd.snapshotter.v1,id=="+snapshotter)
 	if err != nil {
@@ -154,20 +154,20 @@ func (e *Engine) Info(ctx context.Context) (containers.Info, error) {
 	info := containers.Info{Name: "containerd", Version: version.Version, Address: e.address, Cgroups: cgroups(), LiveRestore: true}
 	for _, p := range plugins.Plugins {
 		if p.InitErr != nil {
-			return containers.Info{}, fmt.Errorf("containerd at %s has no snapshotter %s: %s: see its log", e.address, snapshotter, p.InitErr.Message)
+			return containers.Info{}, fmt.Errorf("containerd at %s: snapshotter %s failed to load: %s; see containerd's log", e.address, snapshotter, p.InitErr.Message)
 		}
-		// Each plugin has a directory of its own below containerd's root.
+		// Each plugin has its own directory below containerd's root.
 		info.Root = filepath.Dir(p.Exports["root"])
 	}
 	if info.Root == "" {
-		return containers.Info{}, fmt.Errorf("containerd at %s has no snapshotter %s: enable it in /etc/containerd/config.toml", e.address, snapshotter)
+		return containers.Info{}, fmt.Errorf("containerd at %s has no snapshotter %s; enable it in /etc/containerd/config.toml", e.address, snapshotter)
 	}
 	return info, nil
 }
 
-// oldest tells a version before 1.6.
-func oldest(version string) bool {
-	for _, v := range []string{"1.0.", "1.1.", "1.2.", "1.3.", "1.4.", "1.5."} {
+// tooOld reports whether a version is older than 1.6.
+func tooOld(version string) bool {
+	for _, v := range []string{"0.", "1.0.", "1.1.", "1.2.", "1.3.", "1.4.", "1.5."} {
 		if strings.HasPrefix(version, v) {
 			return true
 		}
@@ -175,8 +175,8 @@ func oldest(version string) bool {
 	return false
 }
 
-// cgroups is how containers get their cgroups: runc without its systemd option
-// makes them itself.
+// cgroups returns how containers get their cgroups: without its systemd option,
+// runc creates them itself.
 func cgroups() string {
 	if cgroupV2() {
 		return "cgroupfs, v2"

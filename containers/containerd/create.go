@@ -22,10 +22,10 @@ import (
 	"github.com/kollet/kollet/containers/failure"
 )
 
-// undoTime bounds the removal of what a Create that failed made.
+// undoTime bounds the removal of what a failed Create created.
 const undoTime = 30 * time.Second
 
-// Create makes a container from spec.
+// Create creates a container from spec.
 func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, error) {
 	doing := "creating container " + spec.Name
 	if err := spec.Check(); err != nil {
@@ -46,7 +46,7 @@ func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, erro
 	}
 	volumes, err := e.create(ctx, id, spec)
 	if err == nil {
-		err = ctx.Err() // what was asked for last may have happened although ctx ended
+		err = ctx.Err() // the last request may have succeeded although ctx ended
 	}
 	if err != nil {
 		return "", e.fail(doing, errors.Join(err, e.undo(ctx, id, volumes)))
@@ -60,7 +60,7 @@ func newID() (string, error) {
 	return hex.EncodeToString(random), err
 }
 
-// nameIsFree looks for another container that has the name, or the name as id.
+// nameIsFree returns an error if another container has the name, or has it as id.
 func (e *Engine) nameIsFree(ctx context.Context, name, id string) error {
 	c, err := e.find(ctx, name)
 	if errdefs.IsNotFound(err) || err == nil && c.ID == id {
@@ -72,8 +72,8 @@ func (e *Engine) nameIsFree(ctx context.Context, name, id string) error {
 	return failure.Mark(failure.NameTaken, fmt.Errorf("the name %s is already in use by container %s", name, c.ID))
 }
 
-// create makes the container and what it needs; it returns the volumes that it
-// made, also with an error.
+// create creates the container and what it needs. It returns the volumes that it
+// created, even with an error.
 func (e *Engine) create(ctx context.Context, id string, spec containers.Spec) (volumes []string, err error) {
 	ctx, done, err := e.client.WithLease(ctx, leases.WithRandomID(), leases.WithExpiration(time.Hour))
 	if err != nil {
@@ -143,25 +143,25 @@ func labels(spec containers.Spec, image containers.Image) map[string]string {
 	return out
 }
 
-// undo removes what a Create made that failed.
+// undo removes what a failed Create created.
 func (e *Engine) undo(ctx context.Context, id string, volumes []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	var left error
-	for _, v := range volumes { // nobody can have taken it: the lock is held
+	for _, v := range volumes { // no container uses it: the lock is held
 		left = errors.Join(left, os.RemoveAll(e.volume(v)))
 	}
 	return errors.Join(left, e.drop(ctx, id))
 }
 
-// drop removes a container without a task, its writable layer, and its log.
+// drop removes a container without a task, its writable layer and its log.
 func (e *Engine) drop(ctx context.Context, id string) error {
 	err := e.client.ContainerService().Delete(ctx, id)
 	if err == nil || errdefs.IsNotFound(err) {
 		err = e.client.SnapshotService(snapshotter).Remove(ctx, id)
 	}
 	switch {
-	case errdefs.IsUnavailable(err): // nobody there to remove anything
+	case errdefs.IsUnavailable(err): // containerd cannot remove anything
 		return nil
 	case err != nil && !errdefs.IsNotFound(err):
 		return fmt.Errorf("removing container %s: %w", id, err)

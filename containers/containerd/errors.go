@@ -13,8 +13,8 @@ import (
 	"github.com/kollet/kollet/containers/failure"
 )
 
-// explainer has containerd's words for errors and remedies. The client pulls
-// images itself, so that registries' errors arrive with their types.
+// explainer returns the descriptions of containerd in errors and remedies. The
+// client pulls images itself, so registries' errors have their types.
 func explainer(address, certs string) failure.Engine {
 	return failure.Engine{
 		Name:    "containerd",
@@ -38,20 +38,19 @@ func explainer(address, certs string) failure.Engine {
 			failure.RateLimited: func(err error) bool {
 				return hasStatus(err, http.StatusTooManyRequests) || hasCode(err, docker.ErrorCodeTooManyRequests)
 			},
-			// A blob that an archive's index names is missing, or is not what
-			// its digest says.
+			// A blob of the archive is missing, or does not match its digest.
 			failure.Damaged: func(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err) },
 		},
 	}
 }
 
-// hasStatus reports whether a registry answered with one of some HTTP statuses.
+// hasStatus reports whether a registry responded with one of the HTTP statuses.
 func hasStatus(err error, statuses ...int) bool {
 	var answer remote.ErrUnexpectedStatus
 	return errors.As(err, &answer) && slices.Contains(statuses, answer.StatusCode)
 }
 
-// hasCode reports whether a registry answered with one of some error codes.
+// hasCode reports whether a registry responded with one of the error codes.
 func hasCode(err error, codes ...docker.ErrorCode) bool {
 	var all docker.Errors
 	return errors.As(err, &all) && slices.ContainsFunc(all, func(err error) bool {

@@ -73,7 +73,7 @@ func (e *Engine) inspect(ctx context.Context, c ctr.Container) (containers.Conta
 	}
 	out := containers.Container{ID: c.ID, ImageID: c.Labels[imageLabel], Spec: spec, Created: c.CreatedAt}
 	run := e.runOf(c.ID)
-	before := lastOf(c.Labels)
+	before := lastRunOf(c.Labels)
 	switch {
 	case now.Status.Status == client.Running:
 		out.State, out.PID, out.Started = containers.StateRunning, now.pid, run

@@ -13,62 +13,62 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// Labels on containers, beside those of their spec.
+// Labels of containers, in addition to those of their specs.
 const (
-	nameLabel  = "org.kollet.name"     // the visible name
-	imageLabel = "org.kollet.image-id" // as containers.Image.ID
-	lastLabel  = "org.kollet.last"     // JSON of type last
+	nameLabel    = "org.kollet.name"
+	imageLabel   = "org.kollet.image-id" // as containers.Image.ID
+	lastRunLabel = "org.kollet.last-run" // JSON of lastRun
 )
 
-// Labels on images.
+// Labels of images.
 const (
 	idLabel   = "org.kollet.id"   // as containers.Image.ID
 	sizeLabel = "org.kollet.size" // unpacked, in bytes
 )
 
-// ours tells whether a container's label is this package's, containerd's or
-// its tools', and not the spec's.
-func ours(key string) bool {
+// internal reports whether a container's label belongs to this package, containerd
+// or its tools, and not to the spec.
+func internal(key string) bool {
 	switch key {
-	case nameLabel, imageLabel, lastLabel, client.StopSignalLabel:
+	case nameLabel, imageLabel, lastRunLabel, client.StopSignalLabel:
 		return true
 	}
 	return strings.HasPrefix(key, "containerd.io/")
 }
 
-// last is how a container's last run ended.
-type last struct {
-	Run      time.Time `json:"run"` // which run this is about, see Engine.runOf
+// lastRun is how a container's last run ended.
+type lastRun struct {
+	Run      time.Time `json:"run"` // identifies the run, see Engine.runOf
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 	Code     int       `json:"code"`
 	Error    string    `json:"error,omitempty"` // of a start that failed
 }
 
-func lastOf(labels map[string]string) last {
-	var l last
-	_ = json.Unmarshal([]byte(labels[lastLabel]), &l) // without one: it never ran
+func lastRunOf(labels map[string]string) lastRun {
+	var l lastRun
+	_ = json.Unmarshal([]byte(labels[lastRunLabel]), &l) // without the label, it never ran
 	return l
 }
 
-// maxError bounds the error in a label: containerd takes no label of more than
-// 4096 bytes, name and value.
+// maxError is the maximum length of the error in a label: containerd rejects labels
+// of more than 4096 bytes, name and value together.
 const maxError = 1024
 
-func (l last) label() string {
+func (l lastRun) label() string {
 	if len(l.Error) > maxError {
 		l.Error = l.Error[:maxError]
 	}
 	text, err := json.Marshal(l)
 	if err != nil {
-		panic(err) // times of this century and strings always have a JSON form
+		panic(err) // times of this century and strings can always be marshaled
 	}
 	return string(text)
 }
 
-// setLabels changes some labels of a container in one step, and no others: the
-// restart monitor of newer engines writes labels too. One that is set to ""
-// counts as absent.
+// setLabels sets some labels of a container atomically. It leaves the others as they
+// are, because the restart monitor of newer versions writes labels too. A label set
+// to "" counts as absent.
 func (e *Engine) setLabels(ctx context.Context, id string, labels map[string]string) error {
 	var fields []string
 	for key := range labels {
@@ -78,8 +78,8 @@ func (e *Engine) setLabels(ctx context.Context, id string, labels map[string]str
 	return err
 }
 
-// restartOf reads the policy, which is kept also while the monitor is told to
-// leave the container alone.
+// restartOf returns the restart policy. Its label stays while the monitor is told
+// not to touch the container.
 func restartOf(labels map[string]string) containers.Restart {
 	if policy := labels[restart.PolicyLabel]; policy != "" {
 		return containers.Restart(policy)

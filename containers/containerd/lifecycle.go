@@ -18,11 +18,11 @@ import (
 	"github.com/kollet/kollet/containers/failure"
 )
 
-// startTime bounds how long containerd and the runtime may take to start a
-// container; nothing that works comes near it.
+// startTime bounds how long containerd and runc may take to start a container. It
+// is far more than they need.
 const startTime = 2 * time.Minute
 
-// locked finds a container and keeps others from starting, stopping and
+// locked looks up a container and keeps other callers from starting, stopping or
 // removing it at the same time.
 func (e *Engine) locked(ctx context.Context, id string) (ctr.Container, func(), error) {
 	c, err := e.find(ctx, id)
@@ -33,14 +33,14 @@ func (e *Engine) locked(ctx context.Context, id string) (ctr.Container, func(), 
 	if err != nil {
 		return c, nil, err
 	}
-	if c, err = e.find(ctx, c.ID); err != nil { // it may be gone by now
+	if c, err = e.find(ctx, c.ID); err != nil { // it may have been removed
 		unlock()
 		return c, nil, err
 	}
 	return c, unlock, nil
 }
 
-// Start runs a created or stopped container.
+// Start starts a created or stopped container.
 func (e *Engine) Start(ctx context.Context, id string) error {
 	c, unlock, err := e.locked(ctx, id)
 	if err != nil {
@@ -55,8 +55,8 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	if task != nil && status.Status == client.Running {
 		return nil
 	}
-	// containerd may go on with a request whose client has left: so it is
-	// seen to its end.
+	// containerd may continue with a request whose client has disconnected, so
+	// wait for the response even if ctx ends.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
 	defer cancel()
 	if err := e.clear(ctx, c); err != nil {
@@ -68,7 +68,7 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	return nil
 }
 
-// clear deletes what is left of a container's last run.
+// clear deletes the task that a container's last run left.
 func (e *Engine) clear(ctx context.Context, c ctr.Container) error {
 	for {
 		task, status, err := e.task(ctx, c.ID)
@@ -86,8 +86,8 @@ func (e *Engine) clear(ctx context.Context, c ctr.Container) error {
 	}
 }
 
-// start makes a task and starts it. A program that cannot be executed is found
-// when the task is made.
+// start creates a task and starts it. A program that cannot be executed makes
+// creating the task fail.
 func (e *Engine) start(ctx context.Context, c ctr.Container) error {
 	if err := e.permit(c.ID); err != nil {
 		return err
@@ -111,31 +111,32 @@ func (e *Engine) start(ctx context.Context, c ctr.Container) error {
 	}
 	if err != nil {
 		if task, status, looked := e.task(ctx, c.ID); looked == nil && task != nil && status.Status == client.Running {
-			return nil // the restart monitor was first
+			return nil // the restart monitor started it first
 		}
 		return errors.Join(err, e.failed(ctx, c, err))
 	}
 	return e.watch(ctx, c)
 }
 
-// failed notes why a container could not be started, and lets nobody try again.
+// failed records why a container could not be started, and keeps the restart
+// monitor from trying again.
 func (e *Engine) failed(ctx context.Context, c ctr.Container, why error) error {
-	l := lastOf(c.Labels)
+	l := lastRunOf(c.Labels)
 	l.Run, l.Error = e.runOf(c.ID), failure.OneLine(why)
 	if l.Finished.IsZero() {
-		l.Code = 127 // as a shell's, and Docker's, for what cannot be run
+		l.Code = 127 // as a shell and Docker for a command that cannot be run
 	}
-	return errors.Join(e.forbid(ctx, c.ID), e.setLabels(ctx, c.ID, map[string]string{lastLabel: l.label()}))
+	return errors.Join(e.forbid(ctx, c.ID), e.setLabels(ctx, c.ID, map[string]string{lastRunLabel: l.label()}))
 }
 
-// record notes how a container ended, before its task is deleted.
+// record stores how a container exited, before its task is deleted.
 func (e *Engine) record(ctx context.Context, c ctr.Container, code int, at time.Time) error {
 	run := e.runOf(c.ID)
-	l := last{Run: run, Started: run, Finished: at, Code: code}
-	return e.setLabels(ctx, c.ID, map[string]string{lastLabel: l.label()})
+	l := lastRun{Run: run, Started: run, Finished: at, Code: code}
+	return e.setLabels(ctx, c.ID, map[string]string{lastRunLabel: l.label()})
 }
 
-// Stop ends a container and waits until the engine has cleaned up after it.
+// Stop stops a container and waits until the engine has cleaned up.
 func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
 	c, unlock, err := e.locked(ctx, id)
 	if err != nil {
@@ -151,11 +152,11 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	return nil
 }
 
-// resume puts a container that Stop did not stop back in the monitor's care.
+// resume lets the restart monitor watch a container again that Stop did not stop.
 func (e *Engine) resume(ctx context.Context, c ctr.Container) error {
 	task, status, err := e.task(ctx, c.ID)
 	if err != nil || task == nil || status.Status != client.Running {
-		return nil // what went wrong is told already
+		return nil // Stop returns what went wrong
 	}
 	return errors.Join(e.permit(c.ID), e.watch(ctx, c))
 }
@@ -170,7 +171,8 @@ func (e *Engine) stop(ctx context.Context, c ctr.Container, grace time.Duration)
 			return err
 		}
 		if task == nil {
-			// In this order: who is seen to be starting has a task later.
+			// In this order, because a container that is being started has a
+			// task later.
 			starting := e.beingStarted(c.ID)
 			if task, status, err = e.task(ctx, c.ID); err != nil {
 				return err
@@ -196,7 +198,7 @@ func (e *Engine) stop(ctx context.Context, c ctr.Container, grace time.Duration)
 	}
 }
 
-// end sends the stop signal, waits and kills.
+// end sends the stop signal, waits for grace, and kills.
 func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, grace time.Duration) error {
 	sign, err := signal.ParseSignal(c.Labels[client.StopSignalLabel])
 	if err != nil {
@@ -229,10 +231,10 @@ func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, gra
 	}
 }
 
-// gone tells the error of a signal to what has ended.
+// gone reports whether an error is that of a signal to an exited process.
 func gone(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err) }
 
-// Remove deletes a container that does not run.
+// Remove removes a stopped container.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	c, unlock, err := e.locked(ctx, id)
 	if errdefs.IsNotFound(err) {
@@ -248,7 +250,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		return e.fail(doing, err)
 	}
 	if task != nil && status.Status == client.Running {
-		return fmt.Errorf("%s: it is %s: stop it first", doing, containers.StateRunning)
+		return fmt.Errorf("%s: it is %s; stop it first", doing, containers.StateRunning)
 	}
 	if err := e.stop(ctx, c, 0); err != nil {
 		return e.fail(doing, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Load takes all images from an archive.
+// Load imports all images of an archive.
 func (e *Engine) Load(ctx context.Context, archive io.Reader) error {
 	const doing = "loading images"
 	if err := e.load(quiet(ctx), archive); err != nil {
@@ -27,15 +27,15 @@ func (e *Engine) load(ctx context.Context, archive io.Reader) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = done(context.WithoutCancel(ctx)) }() // it ends by itself, too
-	// A record that gets another image must not keep the labels of the one
-	// before, so that a crash before the next lines leaves no mixture.
-	records, err := e.client.Import(ctx, until{ctx, archive}, client.WithImageRefTranslator(fullName), client.WithImageLabels(map[string]string{}))
+	defer func() { _ = done(context.WithoutCancel(ctx)) }() // otherwise it expires
+	// A record that gets another image must not keep the labels of the previous
+	// image, even if kollet dies before adopt sets the new ones.
+	records, err := e.client.Import(ctx, contextReader{ctx, archive}, client.WithImageRefTranslator(fullName), client.WithImageLabels(map[string]string{}))
 	if err != nil {
 		return err
 	}
 	if len(records) == 0 {
-		return errors.New("the archive names no image: write it with docker save NAME:TAG")
+		return errors.New("the archive contains no named image; write it with docker save NAME:TAG")
 	}
 	var errs []error
 	for _, record := range records {
@@ -46,8 +46,8 @@ func (e *Engine) load(ctx context.Context, archive io.Reader) error {
 	return errors.Join(errs...)
 }
 
-// disown drops the name of an image that cannot be unpacked: it would be found
-// and could not be used.
+// disown removes the name of an image that cannot be unpacked: otherwise Image
+// would return an image that cannot be used.
 func (e *Engine) disown(ctx context.Context, record images.Image) error {
 	err := e.client.ImageService().Delete(context.WithoutCancel(ctx), record.Name, images.DeleteTarget(&record.Target))
 	if errdefs.IsNotFound(err) {
@@ -56,8 +56,8 @@ func (e *Engine) disown(ctx context.Context, record images.Image) error {
 	return err
 }
 
-// fullName completes a name as Docker does. A tag alone, which a layout may have
-// in a name's place, names no image.
+// fullName completes a name as Docker does. It returns nothing for a mere tag,
+// which an OCI image layout may have instead of a name.
 func fullName(name string) string {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil || !strings.ContainsAny(name, "/:") {
@@ -66,16 +66,16 @@ func fullName(name string) string {
 	return reference.TagNameOnly(named).String()
 }
 
-// until is a reader that ends with its context: the client asks only that of
+// contextReader fails when its context ends: the client passes the context only to
 // what it writes to containerd.
-type until struct {
+type contextReader struct {
 	ctx  context.Context
 	from io.Reader
 }
 
-func (u until) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return u.from.Read(p)
+	return r.from.Read(p)
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes a lock (flock(2)) that other processes and goroutines respect
-// and that a dead one does not hold.
+// lockFile takes a lock (flock(2)) against other processes and goroutines. The
+// kernel releases it when the process dies.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil {
 		return nil, err
@@ -38,15 +38,15 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// lockAll is held by what must not happen twice at once: names are given, and
-// images are taken into use or removed.
+// lockAll is held while a name is set, and while an image is used for a new
+// container or removed.
 func (e *Engine) lockAll(ctx context.Context) (unlock func(), err error) {
 	return lockFile(ctx, filepath.Join(e.root, "lock"))
 }
 
-// dir is where a container's log and locks are.
+// dir is the directory of a container's log and related files.
 func (e *Engine) dir(id string) string { return filepath.Join(e.root, "containers", id) }
 
-// lockOf is outside of that directory, so that it can be held while the
-// directory goes.
+// lockOf is a file outside of that directory, so that the lock can be held while
+// the directory is removed.
 func (e *Engine) lockOf(id string) string { return filepath.Join(e.root, "locks", id) }

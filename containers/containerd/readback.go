@@ -55,7 +55,7 @@ func specOf(c ctr.Container) (containers.Spec, error) {
 		}
 	}
 	for key, value := range c.Labels {
-		if !ours(key) {
+		if !internal(key) {
 			spec.Labels[key] = value
 		}
 	}

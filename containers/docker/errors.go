@@ -14,7 +14,7 @@ import (
 	"github.com/kollet/kollet/containers/failure"
 )
 
-// explainer has Docker's words for errors and remedies.
+// explainer returns the descriptions of Docker in errors and remedies.
 func explainer(address string) failure.Engine {
 	return failure.Engine{
 		Name:    "docker",
@@ -23,7 +23,7 @@ func explainer(address string) failure.Engine {
 		Start:   "start it (systemctl start docker), or set DOCKER_HOST if it listens elsewhere",
 		Space:   "docker keeps its data (docker info, Docker Root Dir)",
 		Caps: func() string {
-			missing, _ := host.Real().MissingCapabilities() // the explanation does without
+			missing, _ := host.Real().MissingCapabilities() // then the remedy is more general
 			return failure.RestrictedCaps("docker", missing)
 		},
 		AllowHTTP: func(registry string) string {
