@@ -14,7 +14,7 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// TestMain is also the program that writes logs, as kollet is.
+// TestMain also runs the log writer, as kollet does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == containerd.LogCommand {
 		if err := containerd.WriteLog(os.Args); err != nil {
@@ -38,8 +38,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// connect uses a namespace that is named as the cgroup of the test's machine, so
-// that containers' cgroups are below that.
+// connect uses a namespace with the name of the test machine's cgroup, so that the
+// containers' cgroups are below it.
 func connect(t *testing.T, daemon *machine.Containerd) *containerd.Engine {
 	t.Helper()
 	engine, err := containerd.New(containerd.Config{
@@ -58,8 +58,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A host that gives no limits above its own is the machine of many a test run;
-// here a runtime that runs with fewer stands for it.
+// On many hosts containers cannot get higher limits than the engine; here the
+// runtime has lower ones.
 func TestRestrictedLimits(t *testing.T) {
 	daemon := machine.NewContainerd(t, func(_ machine.TB, dir string, cmd *exec.Cmd) {
 		script := "#!/bin/sh\nulimit -l 64\nPATH=$PATH:/usr/sbin\nPATH=${PATH#*:} exec setpriv --bounding-set=-sys_resource -- runc \"$@\"\n"

@@ -116,8 +116,8 @@ func (e *Engine) create(ctx context.Context, id string, spec containers.Spec) (v
 	if container.Spec, err = typeurl.MarshalAny(oci); err != nil {
 		return nil, err
 	}
-	container.Extensions = made{Spec: spec, OCI: container.Spec.GetValue()}.extension()
-	if volumes, err = e.makeVolumes(ctx, spec, rootfs); err != nil {
+	container.Extensions = created{Spec: spec, OCI: container.Spec.GetValue()}.extension()
+	if volumes, err = e.createVolumes(ctx, spec, rootfs); err != nil {
 		return volumes, err
 	}
 	if err := os.MkdirAll(e.dir(id), 0o700); err != nil {

@@ -45,20 +45,20 @@ func wantKind(t *testing.T, err error, kind failure.Kind, is error, words ...str
 	t.Helper()
 	var explained *failure.Error
 	if !errors.As(err, &explained) || explained.Kind != kind || is != nil && !errors.Is(err, is) {
-		t.Errorf("%v\nis not %q, or not %v", err, kind, is)
+		t.Errorf("%v\nis not %q, or does not wrap %v", err, kind, is)
 		return
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%v\ndoes not say %q", err, w)
+			t.Errorf("%v\ndoes not contain %q", err, w)
 		}
 	}
 	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("%q is not on one line", err)
+		t.Errorf("%q has several lines", err)
 	}
 }
 
-// What containerd and its shim answer, as it comes out of the client.
+// The errors of containerd and its shim, as the client returns them.
 func TestEngineErrors(t *testing.T) {
 	e := unconnected(t)
 	answer := func(code codes.Code, text string) error { return errgrpc.ToNative(status.Error(code, text)) }
@@ -89,7 +89,8 @@ func TestEngineErrors(t *testing.T) {
 	wantKind(t, e.fail("creating container c", err), failure.MissingSource, fs.ErrNotExist, "/no/such", "create it")
 }
 
-// registry answers every request for an image in one way.
+// registry starts a server that sends the same response to every request, and
+// returns its port.
 func registry(t *testing.T, start func(*httptest.Server), answer http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(answer)
@@ -103,7 +104,7 @@ func registry(t *testing.T, start func(*httptest.Server), answer http.HandlerFun
 	return port
 }
 
-// What registries answer, as it comes out of the client's resolver.
+// The errors of registries, as the client's resolver returns them.
 func TestPullErrors(t *testing.T) {
 	reply := func(code int, header, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -127,14 +128,14 @@ func TestPullErrors(t *testing.T) {
 		"no challenge":    {plain, reply(401, "", ""), failure.Denied, nil, "docker login 127.0.0.1:"},
 		"forbidden":       {plain, reply(403, "", `{"errors":[{"code":"DENIED","message":"access to the resource is denied"}]}`), failure.Denied, nil, "docker login 127.0.0.1:"},
 		"too many pulls":  {plain, reply(429, "", `{"errors":[{"code":"TOOMANYREQUESTS"}]}`), failure.RateLimited, nil, "or wait"},
-		"a broken proxy":  {plain, reply(502, "", "<html>"), failure.Unknown, nil, ""},
+		"bad gateway":     {plain, reply(502, "", "<html>"), failure.Unknown, nil, ""},
 		"unknown CA":      {secure, reply(200, "", ""), failure.Untrusted, nil, "/registry.invalid/ca.crt"},
 		"no TLS":          {plain, reply(200, "", ""), failure.PlainHTTP, http.ErrSchemeMismatch, "/registry.invalid/hosts.toml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := unconnected(t)
 			host := "127.0.0.1:" + registry(t, c.start, c.answer)
-			if c.kind == failure.Untrusted || c.kind == failure.PlainHTTP { // which the client allows on loopback addresses
+			if c.kind == failure.Untrusted || c.kind == failure.PlainHTTP { // the client accepts these on loopback addresses
 				mirror(t, e.certs, "registry.invalid", "https://"+host)
 				host = "registry.invalid"
 			}
@@ -161,7 +162,7 @@ func TestPullErrors(t *testing.T) {
 	}
 }
 
-// mirror says where a registry really is.
+// mirror configures the address of a registry.
 func mirror(t *testing.T, certs, host, url string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(certs, host), 0o755); err != nil {
@@ -186,9 +187,9 @@ func (e *Engine) resolve(ctx context.Context, host string) error {
 	return e.pullFailed(ctx, "pulling image "+ref, host, err)
 }
 
-// A layer that the registry lost is not found there; an image that containerd
-// lost is not found here.
-func TestWhatIsNotFoundWhere(t *testing.T) {
+// A blob that the registry does not have differs from content that containerd does
+// not have.
+func TestNotFoundInRegistry(t *testing.T) {
 	e := unconnected(t)
 	host := "127.0.0.1:" + registry(t, (*httptest.Server).Start, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404) })
 	resolver, err := e.resolver(quiet(t.Context()), host)

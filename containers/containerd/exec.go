@@ -22,13 +22,13 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// fifoDir is where the pipes between a command and its caller are, as ctr's.
+// fifoDir has the pipes between a command and its caller, as for ctr.
 const fifoDir = "/run/containerd/fifo"
 
 // Exec runs a command inside a running container.
 func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int, error) {
 	if len(cmd.Argv) == 0 {
-		return 0, fmt.Errorf("running a command in container %s: it is empty", id)
+		return 0, fmt.Errorf("running a command in container %s: the command is empty", id)
 	}
 	c, err := e.find(ctx, id)
 	if err != nil {
@@ -40,7 +40,7 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 		return 0, e.fail(doing, err)
 	}
 	if task == nil || status.Status != client.Running {
-		return 0, fmt.Errorf("%s: the container does not run: start it first", doing)
+		return 0, fmt.Errorf("%s: the container is not running; start it first", doing)
 	}
 	process, err := execProcess(c, int(task.Pid()), cmd)
 	if err != nil {
@@ -53,7 +53,7 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 	return code, nil
 }
 
-// execProcess is the container's process, with another command.
+// execProcess returns the container's process with another command.
 func execProcess(c ctr.Container, pid int, cmd containers.Exec) (*specs.Process, error) {
 	spec, err := ociOf(c)
 	if err != nil {
@@ -65,7 +65,7 @@ func execProcess(c ctr.Container, pid int, cmd containers.Exec) (*specs.Process,
 		p.Env = append(p.Env, "TERM=xterm")
 	}
 	for _, key := range slices.Sorted(maps.Keys(cmd.Env)) {
-		p.Env = append(p.Env, key+"="+cmd.Env[key]) // of two, the last one counts
+		p.Env = append(p.Env, key+"="+cmd.Env[key]) // overrides an earlier value
 	}
 	if cmd.User != "" {
 		if err := execUser(spec, pid, cmd.User); err != nil {
@@ -75,7 +75,7 @@ func execProcess(c ctr.Container, pid int, cmd containers.Exec) (*specs.Process,
 	return p, nil
 }
 
-// execUser looks a user up in the running container's files.
+// execUser looks up a user in the running container's files.
 func execUser(spec *specs.Spec, pid int, user string) error {
 	names := spec.Process.Capabilities.Bounding
 	root := spec.Root.Path
@@ -113,7 +113,7 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 	}
 	started := false
 	defer func() {
-		if !started { // nobody opened the other ends of the pipes
+		if !started { // the other ends of the pipes are not open
 			process.IO().Cancel()
 		}
 		e.discard(ctx, process, task.ID())
@@ -124,7 +124,7 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 	if err != nil {
 		return 0, err
 	}
-	// Seen to its end, so that there is a process to kill when ctx ends.
+	// Not cancelled with ctx, so that there is a process to kill.
 	starting, done := context.WithTimeout(context.WithoutCancel(ctx), startTime)
 	defer done()
 	if err := process.Start(starting); err != nil {
@@ -156,25 +156,24 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 	}
 }
 
-// discard deletes a command that has ended. The shim then passes on what is
-// left of its output and closes the pipes, also where a child of the command
-// still holds them. Nobody writes to the caller's writers afterwards.
+// discard deletes a command that has exited. The shim then passes on the rest of
+// its output and closes the pipes, even if a child of the command holds them.
+// Afterwards nothing writes to the caller's writers.
 func (e *Engine) discard(ctx context.Context, process client.Process, task string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
-	// The client's own Delete closes the pipes before they are read to their
-	// end.
+	// The client's Delete closes the pipes before all of the output is read.
 	_, err := e.client.TaskService().DeleteProcess(ctx, &tasks.DeleteProcessRequest{ContainerID: task, ExecID: process.ID()})
 	io := process.IO()
-	if err != nil { // the engine is gone: so is the rest of the output
+	if err != nil { // the rest of the output is lost with the engine
 		io.Cancel()
 	}
 	io.Wait()
 	io.Close()
 }
 
-// kill ends a command and its process group: health probes that hang would pile
-// up otherwise.
+// kill kills a command and its process group: otherwise health probes that hang
+// would pile up.
 func kill(process client.Process) {
 	host.KillGroup(int(process.Pid())) // runc starts each command in a session of its own (setsid(2))
 	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
@@ -182,7 +181,7 @@ func kill(process client.Process) {
 	_ = process.Kill(ctx, syscall.SIGKILL)
 }
 
-// input tells when its reader has ended.
+// input reports when its reader has ended.
 type input struct {
 	io.Reader
 	ended chan struct{}
@@ -205,12 +204,12 @@ func (i *input) Read(p []byte) (int, error) {
 		}
 	}
 	if err != nil && n > 0 && errors.Is(err, io.EOF) {
-		err = nil // it comes again with the next call
+		err = nil // the next call returns it
 	}
 	return n, err
 }
 
-// resize passes the terminal's size on until the command ends.
+// resize passes on the terminal's size until the command exits.
 func resize(ctx context.Context, process client.Process, sizes <-chan [2]uint16) {
 	for {
 		select {
@@ -224,7 +223,7 @@ func resize(ctx context.Context, process client.Process, sizes <-chan [2]uint16)
 				select {
 				case <-ctx.Done():
 					return
-				case <-time.After(20 * time.Millisecond): // it is being started
+				case <-time.After(20 * time.Millisecond): // the command is still starting
 				}
 			}
 		}

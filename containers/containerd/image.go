@@ -25,7 +25,7 @@ import (
 
 var isID = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// Image looks an image up among those on this machine.
+// Image looks up an image on this host.
 func (e *Engine) Image(ctx context.Context, ref string) (containers.Image, error) {
 	_, image, err := e.findImage(ctx, ref)
 	if err != nil {
@@ -34,14 +34,14 @@ func (e *Engine) Image(ctx context.Context, ref string) (containers.Image, error
 	return image, nil
 }
 
-// findImage finds the record of an image by tag, digest or id. containerd keeps
-// one record a name; its labels say which image it is.
+// findImage returns the record of an image by tag, digest or id. containerd has one
+// record per name; its labels identify the image.
 func (e *Engine) findImage(ctx context.Context, ref string) (images.Image, containers.Image, error) {
 	record, err := e.findRecord(ctx, ref)
 	if err != nil {
 		return images.Image{}, containers.Image{}, err
 	}
-	if record.Labels[idLabel] == "" { // pulled with another tool
+	if record.Labels[idLabel] == "" { // another tool pulled it
 		if record, err = e.adopt(ctx, record); err != nil {
 			return images.Image{}, containers.Image{}, err
 		}
@@ -52,7 +52,7 @@ func (e *Engine) findImage(ctx context.Context, ref string) (images.Image, conta
 	}
 	size, err := strconv.ParseInt(record.Labels[sizeLabel], 10, 64)
 	if err != nil {
-		return images.Image{}, containers.Image{}, fmt.Errorf("label %s of %s: %w: remove the image and pull it again", sizeLabel, record.Name, err)
+		return images.Image{}, containers.Image{}, fmt.Errorf("label %s of image %s: %w; remove the image and pull it again", sizeLabel, record.Name, err)
 	}
 	return record, containers.Image{
 		ID:         record.Labels[idLabel],
@@ -78,7 +78,7 @@ func (e *Engine) findRecord(ctx context.Context, ref string) (images.Image, erro
 		if err != nil {
 			return images.Image{}, err
 		}
-		return best(found), nil
+		return preferDigest(found), nil
 	}
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -108,8 +108,8 @@ func (e *Engine) findRecord(ctx context.Context, ref string) (images.Image, erro
 	return images.Image{}, absent
 }
 
-// best picks, of an image's records, one with a digest.
-func best(found []images.Image) images.Image {
+// preferDigest returns a record with a digest, if one of an image's records has one.
+func preferDigest(found []images.Image) images.Image {
 	slices.SortFunc(found, func(a, b images.Image) int { return strings.Compare(a.Name, b.Name) })
 	for _, f := range found {
 		if strings.Contains(f.Name, "@") {
@@ -119,7 +119,7 @@ func best(found []images.Image) images.Image {
 	return found[0]
 }
 
-// digestName is repository@digest of a record; empty if its name is none.
+// digestName returns REPOSITORY@DIGEST for a record; empty if its name is invalid.
 func digestName(record images.Image) string {
 	named, err := reference.ParseNormalizedNamed(record.Name)
 	if err != nil {
@@ -128,9 +128,8 @@ func digestName(record images.Image) string {
 	return reference.TrimNamed(named).String() + "@" + record.Target.Digest.String()
 }
 
-// adopt labels the record of an image with its id and size, unpacks it if that
-// is still to be done, and makes a record by digest, which keeps the image when
-// its tag moves.
+// adopt unpacks an image if necessary, labels its record with id and size, and
+// creates a record by digest, which keeps the image when its tag moves.
 func (e *Engine) adopt(ctx context.Context, record images.Image) (images.Image, error) {
 	manifest, err := images.Manifest(ctx, e.client.ContentStore(), record.Target, platforms.Default())
 	if err != nil {
@@ -163,7 +162,7 @@ func (e *Engine) adopt(ctx context.Context, record images.Image) (images.Image, 
 	return e.client.ImageService().Update(ctx, record, fields...)
 }
 
-// unpacked unpacks an image if need be and names its layers.
+// unpacked unpacks an image if necessary and returns the digests of its layers.
 func (e *Engine) unpacked(ctx context.Context, record images.Image) ([]digest.Digest, error) {
 	image := e.clientImage(record)
 	ready, err := image.IsUnpacked(ctx, snapshotter)
@@ -176,8 +175,8 @@ func (e *Engine) unpacked(ctx context.Context, record images.Image) ([]digest.Di
 	return image.RootFS(ctx)
 }
 
-// imageConfig reads what an image declares. An id is the content's own, so the
-// answer is kept.
+// imageConfig returns the configuration of an image. An id is a digest of the
+// content, so the result is cached.
 func (e *Engine) imageConfig(ctx context.Context, id string) (ocispec.ImageConfig, error) {
 	if known, ok := e.configs.Load(id); ok {
 		return known.(ocispec.ImageConfig), nil
@@ -194,7 +193,7 @@ func (e *Engine) imageConfig(ctx context.Context, id string) (ocispec.ImageConfi
 	return image.Config, nil
 }
 
-// RemoveImage drops an image by id with all its names.
+// RemoveImage removes an image by id, with all its names.
 func (e *Engine) RemoveImage(ctx context.Context, id string) error {
 	doing := "removing image " + id
 	unlock, err := e.lockAll(ctx)
@@ -207,7 +206,7 @@ func (e *Engine) RemoveImage(ctx context.Context, id string) error {
 		return e.fail(doing, err)
 	}
 	for _, c := range users {
-		return fmt.Errorf("%s: container %s uses it: remove the container first", doing, nameOf(c))
+		return fmt.Errorf("%s: container %s uses it; remove the container first", doing, nameOf(c))
 	}
 	store := e.client.ImageService()
 	found, err := store.List(ctx, fmt.Sprintf("labels.%q==%s", idLabel, id))
@@ -216,7 +215,7 @@ func (e *Engine) RemoveImage(ctx context.Context, id string) error {
 	}
 	for n, f := range found {
 		var opts []images.DeleteOpt
-		if n == len(found)-1 { // then the disk is free when this returns
+		if n == len(found)-1 { // so that the space is free when this returns
 			opts = append(opts, images.SynchronousDelete())
 		}
 		if err := store.Delete(ctx, f.Name, opts...); err != nil && !errdefs.IsNotFound(err) {
@@ -226,4 +225,4 @@ func (e *Engine) RemoveImage(ctx context.Context, id string) error {
 	return nil
 }
 
-var errNoImageName = errors.New("an id names no registry: give the image's name")
+var errNoImageName = errors.New("an id does not name a registry; give the image's name")

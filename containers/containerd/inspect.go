@@ -20,11 +20,11 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// unknownEnd is the exit status of what ended while nobody looked: the machine
-// went down. Docker says the same.
-const unknownEnd = 255
+// unknownStatus is the exit status of a container that exited unobserved because
+// the host went down. Docker reports the same.
+const unknownStatus = 255
 
-// find looks a container up by id or name.
+// find returns a container by id or name.
 func (e *Engine) find(ctx context.Context, ref string) (ctr.Container, error) {
 	c, err := e.client.ContainerService().Get(ctx, ref)
 	if err == nil || !errdefs.IsNotFound(err) && !errdefs.IsInvalidArgument(err) {
@@ -40,15 +40,15 @@ func (e *Engine) find(ctx context.Context, ref string) (ctr.Container, error) {
 	return ctr.Container{}, fmt.Errorf("no such container %s: %w", ref, errdefs.ErrNotFound)
 }
 
-// nameOf is a container's visible name.
+// nameOf returns the name of a container.
 func nameOf(c ctr.Container) string {
 	if name := c.Labels[nameLabel]; name != "" {
 		return name
 	}
-	return c.ID // made by hand
+	return c.ID // kollet did not create it
 }
 
-// Inspect tells all about one container.
+// Inspect returns a container by id or name.
 func (e *Engine) Inspect(ctx context.Context, id string) (containers.Container, error) {
 	doing := "inspecting container " + id
 	c, err := e.find(ctx, id)
@@ -85,9 +85,9 @@ func (e *Engine) inspect(ctx context.Context, c ctr.Container) (containers.Conta
 	case now.Status.Status != "" && now.Status.Status != client.Created:
 		out.State = containers.StateOther
 	case now.Status.Status == "" && !run.Equal(before.Run) && (c.Labels[restart.StatusLabel] == string(client.Running) || e.writing(c.ID)):
-		out.State, out.Started = containers.StateOther, run // being started, by whomever
+		out.State, out.Started = containers.StateOther, run // being started, possibly by the monitor
 	case now.Status.Status == "" && !run.Equal(before.Run):
-		out.State, out.Started, out.Finished, out.ExitCode = containers.StateExited, run, run, unknownEnd
+		out.State, out.Started, out.Finished, out.ExitCode = containers.StateExited, run, run, unknownStatus
 	default:
 		out.State, out.Error, out.ExitCode = containers.StateCreated, before.Error, before.Code
 		if !before.Finished.IsZero() {
@@ -97,21 +97,20 @@ func (e *Engine) inspect(ctx context.Context, c ctr.Container) (containers.Conta
 	return out, nil
 }
 
-// state is that of a container's task; its Status is empty if there is none.
+// state is the state of a container's task. Status is empty if there is no task.
 type state struct {
 	client.Status
 	pid int
 }
 
-// shimTime is how long a shim may take to answer. One whose command was to be
-// started by a caller that was killed waits half a minute for the caller to read
-// its output, and answers nobody meanwhile (containerd 1.6,
-// pkg/process/exec.go: start).
+// shimTime is how long a shim may take to answer. If the caller of an Exec is
+// killed, the shim waits 30 seconds for a reader of the command's output, and does
+// not answer meanwhile (containerd 1.6, pkg/process/exec.go: start).
 const shimTime = 45 * time.Second
 
-// look asks for the state of a container's task. containerd passes the question
-// on to the task's shim, and answers after two seconds that it does not know if
-// the shim does not: nothing may be decided on that.
+// look returns the state of a container's task. containerd asks the task's shim, and
+// after two seconds without an answer returns the state Unknown, on which no
+// decision may be based.
 func (e *Engine) look(ctx context.Context, id string) (state, error) {
 	for until := time.Now().Add(shimTime); ; {
 		answer, err := e.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
@@ -132,7 +131,7 @@ func (e *Engine) look(ctx context.Context, id string) (state, error) {
 			return now, nil
 		}
 		if time.Now().After(until) {
-			return state{}, fmt.Errorf("its shim (containerd-shim-runc-v2 -id %s) has not answered for %v: end that process", id, shimTime)
+			return state{}, fmt.Errorf("its shim (containerd-shim-runc-v2 -id %s) has not answered for %v; kill that process", id, shimTime)
 		}
 		if err := pause(ctx); err != nil {
 			return state{}, err
@@ -140,7 +139,7 @@ func (e *Engine) look(ctx context.Context, id string) (state, error) {
 	}
 }
 
-// task returns a container's task, nil if there is none, and its status.
+// task returns a container's task and its status; nil if there is no task.
 func (e *Engine) task(ctx context.Context, id string) (client.Task, client.Status, error) {
 	c, err := e.client.LoadContainer(ctx, id)
 	if err != nil {
@@ -155,16 +154,16 @@ func (e *Engine) task(ctx context.Context, id string) (client.Task, client.Statu
 		if errdefs.IsNotFound(err) {
 			return nil, client.Status{}, nil
 		}
-		// Without its process's number, which the client did not get if the shim
-		// is silent again, a task is not killed before it is deleted.
+		// The client does not know the pid if the shim is silent again; without
+		// it, deleting the task would not kill the process.
 		if err != nil || task.Pid() != 0 || now.pid == 0 {
 			return task, now.Status, err
 		}
 	}
 }
 
-// runOf is when a container's last run began, from the file that the writer of
-// its log leaves; zero if it never ran.
+// runOf returns when a container's last run began, from the file that its log
+// writer creates; zero if it never ran.
 func (e *Engine) runOf(id string) time.Time {
 	text, err := os.ReadFile(filepath.Join(e.dir(id), runFile))
 	if err != nil {
@@ -174,12 +173,12 @@ func (e *Engine) runOf(id string) time.Time {
 	return at
 }
 
-// List inspects all containers that carry every one of the labels.
+// List returns all containers that have every one of the labels.
 func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containers.Container, error) {
 	const doing = "listing containers"
 	var filters []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if labels[key] != "" { // which containerd does not keep
+		if labels[key] != "" { // containerd does not store empty labels
 			filters = append(filters, fmt.Sprintf("labels.%q==%q", key, labels[key]))
 		}
 	}
@@ -189,7 +188,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 	}
 	out, err := containers.InspectAll(found, func(c ctr.Container) (containers.Container, error) {
 		out, err := e.inspect(ctx, c)
-		if errdefs.IsNotFound(err) || err == nil && !carries(out.Spec.Labels, labels) {
+		if errdefs.IsNotFound(err) || err == nil && !hasAll(out.Spec.Labels, labels) {
 			err = containers.ErrNotFound
 		}
 		return out, err
@@ -200,7 +199,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 	return out, nil
 }
 
-func carries(have, want map[string]string) bool {
+func hasAll(have, want map[string]string) bool {
 	for key, value := range want {
 		if got, ok := have[key]; !ok || got != value {
 			return false

@@ -23,15 +23,15 @@ import (
 	"github.com/kollet/kollet/containers/containerd/logfile"
 )
 
-// Of the ways that containerd has for logs (a file, a program), a file has no
-// times, which `logs --since` needs, and nobody would rotate it while kollet
-// does not run. So each container has a small process that writes its log,
-// kollet itself: started by the container's shim before the container is, also
-// by the restart monitor, gone when the container's output has ended. It does
-// not depend on containerd, which may be restarted. See package logfile for
-// what becomes of the log when it dies.
+// containerd writes logs to a file or to a program. A file would have no times,
+// which `kollet logs --since` needs, and would not be rotated while kollet is not
+// running. So each container has a small process that writes its log: kollet
+// itself. The container's shim starts it before the container, also when the
+// restart monitor starts the container, and it exits when the container's output
+// ends. It does not depend on containerd, which may be restarted. Package logfile
+// describes what happens to the log if the process dies.
 
-// Log limits where the spec names none.
+// Log limits if the spec sets none.
 const (
 	defaultLogSize  = 16 << 20
 	defaultLogFiles = 3
@@ -40,31 +40,31 @@ const (
 // Files in a container's directory.
 const (
 	logFile     = "log"
-	runFile     = "run"     // when its last run began
+	runFile     = "run"     // contains when its last run began
 	writingFile = "writing" // locked while its log is being written
 )
 
-// drainTime bounds how long the log of a container that ended is waited for:
-// processes that it left behind may still hold its output.
+// drainTime bounds how long Logs waits for the end of an exited container's log:
+// processes that the container left behind may still hold its output open.
 const drainTime = 2 * time.Second
 
-// logURI is what the shim, and the restart monitor, start for the log.
+// logURI returns the program that the shim starts for the log, as a URI.
 func logURI(c ctr.Container) (*url.URL, error) {
 	return url.Parse(c.Labels[restart.LogURILabel])
 }
 
-// newLogURI is that of a container to be.
+// newLogURI returns the logURI for a new container.
 func (e *Engine) newLogURI(id string, spec containers.Spec) (*url.URL, error) {
 	size, files := spec.LogSize, spec.LogFiles
 	if size == 0 {
 		size, files = defaultLogSize, defaultLogFiles
 	}
-	// Docker's json-file driver keeps one file unless told otherwise.
+	// As Docker's json-file driver, keep one file by default.
 	limits := fmt.Sprintf("%d,%d", size, max(files, 1))
 	return cio.LogURIGenerator("binary", e.link(id), map[string]string{LogCommand: limits})
 }
 
-// Logs copies what a container printed to w.
+// Logs copies the output of a container to w.
 func (e *Engine) Logs(ctx context.Context, id string, opts containers.LogOptions, w io.Writer) error {
 	c, err := e.find(ctx, id)
 	if err != nil {
@@ -89,13 +89,13 @@ func (e *Engine) Logs(ctx context.Context, id string, opts containers.LogOptions
 	return nil
 }
 
-// logEnd finds out when nothing more comes to a log.
+// logEnd determines when a log has ended.
 type logEnd struct {
 	engine *Engine
-	ctx    context.Context // that of the one call of Logs
+	ctx    context.Context // of the call of Logs
 	id     string
-	since  time.Time // the container does not run since; zero while it does
-	failed error     // the engine cannot say
+	since  time.Time // when the container was first seen stopped; zero while it runs
+	failed error     // why its state is unknown
 }
 
 func (l *logEnd) running() bool {
@@ -107,7 +107,7 @@ func (l *logEnd) running() bool {
 	return now.Status.Status == client.Running
 }
 
-// reached tells that the container has ended and all that it said is written.
+// reached reports whether the container has exited and all its output is written.
 func (l *logEnd) reached() bool {
 	if l.running() {
 		l.since = time.Time{}
@@ -123,9 +123,9 @@ func (l *logEnd) reached() bool {
 	return !l.engine.writing(l.id) || time.Since(l.since) > drainTime
 }
 
-// finish deletes the task of a container that has ended by itself: before that
-// the shim holds the pipes open, and their reader cannot know that all was said.
-// Where the restart monitor is in charge, it will do so.
+// finish deletes the task of a container that exited by itself: until then the shim
+// holds the pipes open, so that the log writer sees no end of the output. If the
+// restart monitor watches the container, the monitor deletes the task.
 func (e *Engine) finish(ctx context.Context, id string) error {
 	c, unlock, err := e.locked(ctx, id)
 	if errdefs.IsNotFound(err) {
@@ -142,7 +142,7 @@ func (e *Engine) finish(ctx context.Context, id string) error {
 	return e.clear(ctx, c)
 }
 
-// writing tells whether there is a process that writes a container's log.
+// writing reports whether a process writes the container's log.
 func (e *Engine) writing(id string) bool {
 	file, err := os.Open(filepath.Join(e.dir(id), writingFile))
 	if err != nil {
@@ -152,14 +152,14 @@ func (e *Engine) writing(id string) bool {
 	return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
 }
 
-// parseLimits reads the argument of the writer: bytes in a file, and files.
+// parseLimits parses the log writer's argument: bytes per file, number of files.
 func parseLimits(text string) (size int64, files int, err error) {
 	first, second, _ := strings.Cut(text, ",")
 	if size, err = strconv.ParseInt(first, 10, 64); err == nil {
 		files, err = strconv.Atoi(second)
 	}
 	if err != nil || size < 1 || files < 1 {
-		return 0, 0, fmt.Errorf("log limits %q: expected BYTES,FILES", text)
+		return 0, 0, fmt.Errorf("log limits %q; expected BYTES,FILES", text)
 	}
 	return size, files, nil
 }

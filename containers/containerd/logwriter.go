@@ -15,22 +15,22 @@ import (
 	"github.com/kollet/kollet/containers/containerd/logfile"
 )
 
-// LogCommand is the first argument of a program that is started to write the
-// log of a container; it must then call WriteLog and do nothing else.
+// LogCommand is the first argument with which a program is started to write the log
+// of a container. The program must then call WriteLog and do nothing else.
 const LogCommand = "log-writer"
 
-// lastWords is how long a writer that is told to end waits for what is still in
-// the pipes.
-const lastWords = 500 * time.Millisecond
+// flushTime is how long a log writer that gets SIGTERM reads what is still in the
+// pipes.
+const flushTime = 500 * time.Millisecond
 
 // WriteLog writes the log of a container until its output ends. args are the
-// program's, its name among them: the name is in the container's directory. Its
-// file descriptors are those of containerd's logging programs: 3 and 4 are the
-// container's output and errors, 5 is to be closed when all is ready
-// (containerd's docs, pkg/runtime/v2/README.md, Logging).
+// program's arguments, beginning with its path, which is in the container's
+// directory. The file descriptors are those of containerd's logging programs: 3 and
+// 4 are the container's output and errors; closing 5 reports that the writer is
+// ready (containerd, docs/runtime-v2.md, Logging).
 func WriteLog(args []string) error {
 	if len(args) != 3 || args[1] != LogCommand {
-		return fmt.Errorf("expected %s BYTES,FILES: containerd's shim calls this, nobody else", LogCommand)
+		return fmt.Errorf("expected %s BYTES,FILES; this command is for containerd's shim only", LogCommand)
 	}
 	size, files, err := parseLimits(args[2])
 	if err != nil {
@@ -43,7 +43,7 @@ func WriteLog(args []string) error {
 		return err
 	}
 	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH); err != nil { // one of the run before may still drain
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH); err != nil { // the previous run's writer may still be reading
 		return err
 	}
 	if err := markRun(dir); err != nil {
@@ -57,7 +57,7 @@ func WriteLog(args []string) error {
 	return copyAll(log, ready)
 }
 
-// markRun leaves the time at which a container's run begins.
+// markRun records the time at which a container's run begins.
 func markRun(dir string) error {
 	name := filepath.Join(dir, runFile)
 	if err := os.WriteFile(name+".new", []byte(time.Now().UTC().Format(time.RFC3339Nano)+"\n"), 0o600); err != nil {
@@ -75,15 +75,15 @@ func copyAll(log *logfile.Writer, ready *os.File) error {
 		}
 		pipes[stream] = os.NewFile(uintptr(fd), stream)
 	}
-	// The shim sends SIGTERM once the container has ended. Who was left
-	// behind may hold the pipes for ever.
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM)
+	// The shim sends SIGTERM when the container has exited. A process that it
+	// left behind may hold the pipes open indefinitely.
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	go func() {
-		<-told
+		<-stop
 		for _, p := range pipes {
-			_ = p.SetReadDeadline(time.Now().Add(lastWords))
+			_ = p.SetReadDeadline(time.Now().Add(flushTime))
 		}
 	}()
 	var copies sync.WaitGroup

@@ -22,7 +22,7 @@ func streams(in *input, cmd containers.Exec) cio.Opt {
 	}
 }
 
-// shared is one of two writers, which may be the same, of two goroutines.
+// shared is one of two writers, possibly the same, that are used by two goroutines.
 type shared struct {
 	both *sync.Mutex
 	to   io.Writer
@@ -41,9 +41,9 @@ func orDiscard(w io.Writer) io.Writer {
 	return w
 }
 
-// files take what a short command prints. The shim opens them at once, whereas it
-// waits at a pipe until the reader comes, and if that was killed, half a minute
-// long in which it notices nothing, not even its container's end.
+// files receive the output of a short command. Unlike a pipe, the shim opens them
+// without waiting for a reader. If the reader of a pipe was killed, the shim waits
+// for 30 seconds and does not even notice that its container exited.
 type files struct {
 	dir string
 	cmd containers.Exec
@@ -72,16 +72,16 @@ func toFiles(cmd containers.Exec) cio.Creator {
 func (f *files) out() string { return filepath.Join(f.dir, "stdout") }
 func (f *files) err() string { return filepath.Join(f.dir, "stderr") }
 
-// Config tells the shim where to write. These are no URIs, as the paths of pipes
-// are none, and the shim looks what it finds there (pkg/process/io.go: copyPipes).
+// Config returns the paths that the shim writes to. They are not URIs, as for
+// pipes; the shim checks the type of each file (pkg/process/io.go: copyPipes).
 func (f *files) Config() cio.Config { return cio.Config{Stdout: f.out(), Stderr: f.err()} }
 
-// Cancel has nothing to interrupt.
+// Cancel does nothing: there is nothing to interrupt.
 func (f *files) Cancel() {}
 
-// Wait passes on what was printed: the command has been deleted, so that is all.
+// Wait passes on the output. The command was deleted, so the output is complete.
 func (f *files) Wait() {
-	_ = errors.Join(pass(f.out(), f.cmd.Stdout), pass(f.err(), f.cmd.Stderr)) // as with pipes, a caller's writer fails for itself
+	_ = errors.Join(pass(f.out(), f.cmd.Stdout), pass(f.err(), f.cmd.Stderr)) // as with pipes, the caller's writer reports its own errors
 }
 
 func pass(name string, to io.Writer) error {

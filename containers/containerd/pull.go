@@ -24,11 +24,11 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// atOnce is how many layers are fetched at the same time, as with Docker.
-const atOnce = 3
+// parallelLayers is how many layers are fetched concurrently, as with Docker.
+const parallelLayers = 3
 
-// resumeTime is how long the layers of a pull that failed are kept, so that the
-// next one goes on where it ended.
+// resumeTime is how long the layers of a failed pull are kept, so that the next pull
+// resumes.
 const resumeTime = 24 * time.Hour
 
 // Pull fetches an image from its registry.
@@ -39,9 +39,9 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(containers.
 	}
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
-		return containers.Image{}, fmt.Errorf("%s: %w: expected [REGISTRY/]NAME[:TAG][@DIGEST]", doing, err)
+		return containers.Image{}, fmt.Errorf("%s: %w; expected [REGISTRY/]NAME[:TAG][@DIGEST]", doing, err)
 	}
-	if digested, ok := named.(reference.Digested); ok { // which counts more than a tag
+	if digested, ok := named.(reference.Digested); ok { // a digest takes precedence over a tag
 		if named, err = reference.WithDigest(reference.TrimNamed(named), digested.Digest()); err != nil {
 			return containers.Image{}, fmt.Errorf("%s: %w", doing, err)
 		}
@@ -75,7 +75,7 @@ func (e *Engine) pull(ctx context.Context, named reference.Named, progress func(
 	pulled, err := e.client.Pull(ctx, named.String(),
 		client.WithResolver(resolver),
 		client.WithPullUnpack, client.WithPullSnapshotter(snapshotter),
-		client.WithMaxConcurrentDownloads(atOnce),
+		client.WithMaxConcurrentDownloads(parallelLayers),
 		client.WithImageHandlerWrapper(layers.wrap))
 	stop()
 	watcher.Wait()
@@ -91,16 +91,15 @@ func (e *Engine) pull(ctx context.Context, named reference.Named, progress func(
 	return record, e.client.LeasesService().Delete(ctx, leases.Lease{ID: id})
 }
 
-// quiet keeps the client from logging to standard error: what matters comes back
-// as an error.
+// quiet keeps the client from logging to standard error; it also returns errors.
 func quiet(ctx context.Context) context.Context {
-	nobody := logrus.New()
-	nobody.SetOutput(io.Discard)
-	return log.WithLogger(ctx, logrus.NewEntry(nobody))
+	discard := logrus.New()
+	discard.SetOutput(io.Discard)
+	return log.WithLogger(ctx, logrus.NewEntry(discard))
 }
 
-// leased keeps what is fetched from containerd's garbage collection, beyond a
-// failure.
+// leased protects what is fetched from containerd's garbage collection, even after
+// a failure.
 func (e *Engine) leased(ctx context.Context) (context.Context, error) {
 	lease, err := e.client.LeasesService().Create(ctx, leases.WithRandomID(), leases.WithExpiration(resumeTime))
 	if err != nil {
@@ -109,17 +108,17 @@ func (e *Engine) leased(ctx context.Context) (context.Context, error) {
 	return leases.WithLease(ctx, lease.ID), nil
 }
 
-// fetched is how far the layers of a pull are.
+// fetched is the progress of a pull.
 type fetched struct {
 	store  content.Store
 	report func(containers.Progress)
 
 	mutex sync.Mutex
-	sizes map[digest.Digest]int64 // of the layers that were not there before
+	sizes map[digest.Digest]int64 // of the layers that were not present
 	last  containers.Progress
 }
 
-// wrap notes each layer before it is fetched.
+// wrap records each layer before it is fetched.
 func (f *fetched) wrap(next images.Handler) images.Handler {
 	return images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 		if images.IsLayerType(desc.MediaType) {
@@ -150,11 +149,11 @@ func (f *fetched) watch(ctx context.Context) {
 	}
 }
 
-// sum asks how much is there of each layer.
+// sum reports how much of each layer is present.
 func (f *fetched) sum(ctx context.Context) {
 	statuses, err := f.store.ListStatuses(ctx)
 	if err != nil {
-		return // the pull itself will say it
+		return // the pull itself returns the error
 	}
 	arriving := map[string]int64{}
 	for _, s := range statuses {
@@ -174,20 +173,20 @@ func (f *fetched) sum(ctx context.Context) {
 			complete++
 		}
 	}
-	f.say(now, complete)
+	f.progress(now, complete)
 }
 
-// complete reports that all is there.
+// complete reports that all layers are present.
 func (f *fetched) complete() {
 	var now containers.Progress
 	for _, size := range f.sizes {
 		now.Done += size
 	}
 	now.Total = now.Done
-	f.say(now, len(f.sizes))
+	f.progress(now, len(f.sizes))
 }
 
-func (f *fetched) say(now containers.Progress, complete int) {
+func (f *fetched) progress(now containers.Progress, complete int) {
 	now.Status = fmt.Sprintf("%d of %d layers", complete, len(f.sizes))
 	if f.report != nil && now != f.last {
 		f.report(now)
@@ -195,8 +194,8 @@ func (f *fetched) say(now containers.Progress, complete int) {
 	}
 }
 
-// pullFailed explains why an image was not pulled. Docker's configuration is
-// none of the registry's business.
+// pullFailed explains why an image was not pulled. A problem with Docker's
+// configuration file is not the registry's.
 func (e *Engine) pullFailed(ctx context.Context, doing, registry string, err error) error {
 	var login loginError
 	if ctx.Err() == nil && errors.As(err, &login) {

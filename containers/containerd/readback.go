@@ -15,42 +15,42 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// madeExtension is where a container remembers what it was made from. What the
-// spec leaves to the image, and what kollet adds by itself, cannot be told
-// apart from the result alone.
-const madeExtension = "org.kollet.made"
+// createdExtension stores what a container was created from: the runtime's
+// configuration does not show what the spec left to the image and what kollet
+// added.
+const createdExtension = "org.kollet.created"
 
-type made struct {
+type created struct {
 	Spec containers.Spec `json:"spec"`
-	OCI  json.RawMessage `json:"oci"` // what was made of it
+	OCI  json.RawMessage `json:"oci"` // the runtime's configuration
 }
 
-func (m made) extension() map[string]typeurl.Any {
+func (m created) extension() map[string]typeurl.Any {
 	text, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // strings, numbers and JSON always have a JSON form
+		panic(err) // strings, numbers and JSON can always be marshaled
 	}
-	return map[string]typeurl.Any{madeExtension: &anypb.Any{TypeUrl: madeExtension, Value: text}}
+	return map[string]typeurl.Any{createdExtension: &anypb.Any{TypeUrl: createdExtension, Value: text}}
 }
 
-// specOf reads a container's spec back. Labels are read as they are now. Of
-// the rest, what the engine has is compared with what was made: as long as they
-// are the same, so is the spec; what differs shows as it is now.
+// specOf returns a container's spec. Labels are as they are now. The runtime's
+// configuration is compared with that at creation: settings that are equal have the
+// value in the spec, settings that differ the value that they have now.
 func specOf(c ctr.Container) (containers.Spec, error) {
-	var m made
-	if extension := c.Extensions[madeExtension]; extension != nil {
+	var m created
+	if extension := c.Extensions[createdExtension]; extension != nil {
 		if err := json.Unmarshal(extension.GetValue(), &m); err != nil {
-			return m.Spec, fmt.Errorf("extension %s: %w: remove the container", madeExtension, err)
+			return m.Spec, fmt.Errorf("extension %s: %w; remove the container", createdExtension, err)
 		}
 	}
 	spec := m.Spec
-	if spec.Image == "" { // made by hand
+	if spec.Image == "" { // kollet did not create it
 		spec.Image = c.Image
 	}
 	spec.Name, spec.Restart = nameOf(c), restartOf(c.Labels)
 	spec.Labels = map[string]string{}
 	for key, value := range m.Spec.Labels {
-		if value == "" { // containerd keeps no empty label
+		if value == "" { // containerd does not store empty labels
 			spec.Labels[key] = ""
 		}
 	}
@@ -67,15 +67,15 @@ func specOf(c ctr.Container) (containers.Spec, error) {
 	return spec.Canonical(), nil
 }
 
-// changed puts into spec what somebody changed in the runtime's configuration.
+// changed sets in spec what was changed in the runtime's configuration.
 func changed(spec *containers.Spec, nowText, wasText []byte) error {
 	var now, was specs.Spec
 	if err := json.Unmarshal(nowText, &now); err != nil {
-		return fmt.Errorf("runtime's configuration: %w: remove the container", err)
+		return fmt.Errorf("runtime's configuration: %w; remove the container", err)
 	}
 	if len(wasText) > 0 {
 		if err := json.Unmarshal(wasText, &was); err != nil {
-			return fmt.Errorf("runtime's configuration as it was made: %w: remove the container", err)
+			return fmt.Errorf("runtime's configuration at creation: %w; remove the container", err)
 		}
 	}
 	fill(&now)
@@ -125,7 +125,7 @@ func changed(spec *containers.Spec, nowText, wasText []byte) error {
 	return nil
 }
 
-// fill makes what is absent empty.
+// fill sets what is absent to empty values.
 func fill(s *specs.Spec) {
 	if s.Process == nil {
 		s.Process = &specs.Process{}
@@ -178,14 +178,14 @@ func mountsNow(now []specs.Mount) []containers.Mount {
 	return out
 }
 
-// ociOf is a container's configuration as the runtime gets it.
+// ociOf returns a container's configuration for the runtime.
 func ociOf(c ctr.Container) (*specs.Spec, error) {
 	var spec specs.Spec
 	if c.Spec == nil {
-		return nil, fmt.Errorf("the container has no configuration for the runtime: remove it")
+		return nil, fmt.Errorf("the container has no configuration for the runtime; remove it")
 	}
 	if err := json.Unmarshal(c.Spec.GetValue(), &spec); err != nil {
-		return nil, fmt.Errorf("runtime's configuration: %w: remove the container", err)
+		return nil, fmt.Errorf("runtime's configuration: %w; remove the container", err)
 	}
 	fill(&spec)
 	return &spec, nil

@@ -19,14 +19,16 @@ import (
 	"github.com/kollet/kollet/containers/login"
 )
 
-// loginError is about docker's configuration, which a registry has no part in.
+// loginError is a problem with the credentials of `docker login`.
 type loginError struct{ error }
 
-// resolver knows the way to registries: mirrors, CAs and client certificates
-// are in the directory that containerd's other clients use, HOST/hosts.toml or
-// HOST/ca.crt below it. A registry on a loopback address may speak plain HTTP.
+// resolver returns a resolver for a registry. Mirrors, CAs and client certificates
+// are configured in the directory that containerd's other clients use, in
+// HOST/hosts.toml or HOST/ca.crt. A registry on a loopback address may use plain
+// HTTP.
 func (e *Engine) resolver(ctx context.Context, registry string) (remotes.Resolver, error) {
-	// Asked before anything is fetched, so that a broken file is told plainly.
+	// Read before anything is fetched, so that an invalid file is reported by
+	// itself.
 	auth, found, err := login.For(registry)
 	if err != nil {
 		return nil, loginError{err}
@@ -47,7 +49,7 @@ func (e *Engine) resolver(ctx context.Context, registry string) (remotes.Resolve
 				return "", auth.IdentityToken, nil
 			}
 			if auth.RegistryToken != "" {
-				return "", "", errors.New("docker's configuration has a registry token, which containerd's client cannot use: log in with docker login")
+				return "", "", errors.New("docker's configuration has a registry token, which containerd's client cannot use; log in with docker login")
 			}
 			return auth.Username, auth.Password, nil
 		},
@@ -55,8 +57,8 @@ func (e *Engine) resolver(ctx context.Context, registry string) (remotes.Resolve
 	return marking{docker.NewResolver(docker.ResolverOptions{Hosts: config.ConfigureHosts(ctx, options)})}, nil
 }
 
-// marking is a resolver that distinguishes what the registry does not have from
-// what containerd does not have: both have the same type.
+// marking is a resolver that marks the registry's errors of type "not found", which
+// containerd returns for its own content too.
 type marking struct{ remotes.Resolver }
 
 var _ remotes.ResolverWithOptions = marking{}
@@ -79,14 +81,14 @@ func (m marking) Fetcher(ctx context.Context, ref string) (remotes.Fetcher, erro
 	}
 	return remotes.FetcherFunc(func(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 		content, err := fetcher.Fetch(ctx, desc)
-		if seekable, ok := content.(io.ReadSeekCloser); ok { // the client seeks to resume
+		if seekable, ok := content.(io.ReadSeekCloser); ok { // the client seeks to resume a download
 			content = markingContent{seekable}
 		}
 		return content, markAbsent(err)
 	}), nil
 }
 
-// markingContent is a blob, which is requested only when it is first read.
+// markingContent is a blob. It is requested from the registry when it is first read.
 type markingContent struct{ io.ReadSeekCloser }
 
 func (m markingContent) Read(p []byte) (int, error) {
@@ -101,7 +103,7 @@ func markAbsent(err error) error {
 	return err
 }
 
-// clientImage is a record as containerd's client handles it.
+// clientImage returns a record as an image of containerd's client.
 func (e *Engine) clientImage(record images.Image) client.Image {
 	return client.NewImageWithPlatform(e.client, record, platforms.Default())
 }

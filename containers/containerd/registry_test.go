@@ -21,7 +21,7 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// withCerts is an engine that looks for registries' settings in a directory.
+// withCerts returns an engine with a directory of registry settings.
 func withCerts(t *testing.T, daemon *machine.Containerd, certs string) *containerd.Engine {
 	t.Helper()
 	engine, err := containerd.New(containerd.Config{
@@ -40,7 +40,7 @@ func proxyTo(t *testing.T, addr string) *httputil.ReverseProxy {
 	return httputil.NewSingleHostReverseProxy(target)
 }
 
-func TestRegistryThatAsksForAPassword(t *testing.T) {
+func TestRegistryWithPassword(t *testing.T) {
 	engine := connect(t, machine.NewContainerd(t))
 	registry := machine.NewRegistry(t)
 	ref := conformance.Push(t, registry.Addr)
@@ -73,8 +73,8 @@ func TestRegistryThatAsksForAPassword(t *testing.T) {
 	wantError(t, err, config, "docker login")
 }
 
-// A registry that is not on a loopback address needs TLS, or a word in the
-// directory of registries' settings.
+// A registry that is not on a loopback address needs TLS, or a setting that allows
+// plain HTTP.
 func TestRegistrySettings(t *testing.T) {
 	daemon := machine.NewContainerd(t)
 	registry := machine.NewRegistry(t)
@@ -107,8 +107,8 @@ func TestRegistrySettings(t *testing.T) {
 	secure := secured.Listener.Addr().String()
 	_, err = engine.Pull(t.Context(), secure+path, nil)
 	wantError(t, err, "does not trust", secure, "ca.crt")
-	// The test's certificate names 127.0.0.1 and example.com alone, so it is
-	// reached as a mirror of a name that is nowhere.
+	// The test's certificate is valid for 127.0.0.1 and example.com only, so use
+	// the server as a mirror of another name.
 	must(t, os.WriteFile("/etc/hosts", []byte("192.0.2.1 example.com\n"), 0o644))
 	_, port, err := net.SplitHostPort(secure)
 	must(t, err)
@@ -122,8 +122,7 @@ func TestRegistrySettings(t *testing.T) {
 	}
 }
 
-// What was fetched of a layer before the registry went away is not fetched
-// again.
+// A pull resumes a partly fetched layer.
 func TestPullResumes(t *testing.T) {
 	engine := connect(t, machine.NewContainerd(t))
 	registry := machine.NewRegistry(t)
@@ -137,7 +136,7 @@ func TestPullResumes(t *testing.T) {
 			resumed.Add(1)
 		}
 		if cut.Load() && strings.Contains(r.URL.Path, "/blobs/") {
-			if resumed.Load() > 0 { // the client's own attempt to go on
+			if resumed.Load() > 0 { // the client's own attempt to resume
 				panic(http.ErrAbortHandler)
 			}
 			w = &short{ResponseWriter: w, left: 300 << 10}
@@ -148,7 +147,7 @@ func TestPullResumes(t *testing.T) {
 	ref = strings.Replace(ref, registry.Addr, server.Listener.Addr().String(), 1)
 	var last containers.Progress
 	if _, err := engine.Pull(t.Context(), ref, func(p containers.Progress) { last = p }); err == nil {
-		t.Fatal("pulled what was cut off")
+		t.Fatal("pulled an image with an incomplete layer")
 	}
 	cut.Store(false)
 	resumed.Store(0)
@@ -159,7 +158,7 @@ func TestPullResumes(t *testing.T) {
 	}
 }
 
-// short is an answer that breaks off.
+// short is a response that ends early.
 type short struct {
 	http.ResponseWriter
 	left int

@@ -15,23 +15,24 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// containerd's restart monitor lists containers every ten seconds and starts
-// those whose label containerd.io/restart.status is "running" and whose task is
-// not. 1.6 knows no policies, so the label is set while kollet wants the
-// container up, and empty while it is not to be touched; newer engines see a
-// policy that says the same. The monitor acts on what it listed, be it a while
-// later: a container that was stopped meanwhile would be started again. So a
-// container can only be started while its log can be written, and its log only
-// while there is a link to the program that does it: Start makes the link, Stop
-// removes it first of all. Nobody then starts the container but kollet, and a
-// start that had begun has left a process behind that Stop can see.
+// containerd's restart monitor lists the containers every ten seconds and starts
+// each one whose label containerd.io/restart.status is "running" and whose task is
+// not. Version 1.6 has no policies, so kollet sets the label while the container
+// should run, and clears it while the monitor must not touch the container; newer
+// versions see a policy with the same effect.
+//
+// The monitor may act on an old list and start a container that was stopped
+// meanwhile. To prevent this, a container's log writer is started through a link
+// that Start creates and Stop removes first: without a log writer the monitor
+// cannot start the container. If the monitor has begun to start it, the log writer
+// already runs, and Stop sees its process.
 
-// loggerLink is that link, in the container's directory.
+// loggerLink is the name of that link, in the container's directory.
 const loggerLink = "log-writer"
 
 func (e *Engine) link(id string) string { return filepath.Join(e.dir(id), loggerLink) }
 
-// permit lets a container be started.
+// permit creates the link, so that the container can be started.
 func (e *Engine) permit(id string) error {
 	if err := os.MkdirAll(e.dir(id), 0o700); err != nil {
 		return err
@@ -46,7 +47,7 @@ func (e *Engine) permit(id string) error {
 	return os.Symlink(e.logger, link)
 }
 
-// forbid keeps a container from being started by the monitor.
+// forbid removes the link, so that the monitor cannot start the container.
 func (e *Engine) forbid(ctx context.Context, id string) error {
 	if err := os.Remove(e.link(id)); err != nil && !os.IsNotExist(err) {
 		return err
@@ -54,7 +55,7 @@ func (e *Engine) forbid(ctx context.Context, id string) error {
 	return e.setLabels(ctx, id, map[string]string{restart.StatusLabel: ""})
 }
 
-// watch tells the monitor to keep a running container up, if that is its policy.
+// watch makes the monitor restart a container, if that is its policy.
 func (e *Engine) watch(ctx context.Context, c ctr.Container) error {
 	if restartOf(c.Labels) == containers.RestartNo {
 		return nil
@@ -62,8 +63,8 @@ func (e *Engine) watch(ctx context.Context, c ctr.Container) error {
 	return e.setLabels(ctx, c.ID, map[string]string{restart.StatusLabel: string(client.Running)})
 }
 
-// beingStarted reports whether somebody began to start a container: the process
-// that writes its log starts before the task does.
+// beingStarted reports whether a container is being started: its log writer starts
+// before the task exists.
 func (e *Engine) beingStarted(id string) bool {
 	started, err := host.Real().HasProcess(e.link(id))
 	return err == nil && started
@@ -71,7 +72,7 @@ func (e *Engine) beingStarted(id string) bool {
 
 // Update sets a container's name and restart policy.
 func (e *Engine) Update(ctx context.Context, id, name string, policy containers.Restart) error {
-	doing := fmt.Sprintf("updating container %s as %s", id, name)
+	doing := fmt.Sprintf("updating container %s to %s", id, name)
 	all, err := e.lockAll(ctx)
 	if err != nil {
 		return e.fail(doing, err)
@@ -108,7 +109,7 @@ func (e *Engine) Update(ctx context.Context, id, name string, policy containers.
 	return nil
 }
 
-// pause waits a moment, or until ctx ends.
+// pause waits for the interval between two polls, or until ctx ends.
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -20,15 +20,15 @@ import (
 	"github.com/kollet/kollet/containers/failure"
 )
 
-// defaultPath is what Docker gives to images that set none.
+// defaultPath is what Docker sets if the image does not.
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// devicePermissions are those that docker run --device gives.
+// devicePermissions are those of `docker run --device`.
 const devicePermissions = "rwm"
 
-// toOCI puts a canonical spec in the runtime's words, so that a container finds
-// around it what it would find under Docker. c is the container to be, with its
-// snapshot made: users' names are looked up there.
+// toOCI converts a canonical spec for the runtime, so that the container has the
+// same environment as with Docker. c is the new container; its snapshot exists,
+// because user names are looked up in it.
 func (e *Engine) toOCI(ctx context.Context, c *ctr.Container, spec containers.Spec, image ocispec.ImageConfig) (*specs.Spec, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -39,7 +39,7 @@ func (e *Engine) toOCI(ctx context.Context, c *ctr.Container, spec containers.Sp
 	}
 	opts := []oci.SpecOpts{
 		oci.WithHostname(hostname),
-		oci.WithNewPrivileges, // Docker's default; sudo in an image needs it
+		oci.WithNewPrivileges, // as with Docker; sudo in an image needs it
 		process(spec, image, hostname),
 		user(spec, image),
 		namespacesOf(spec),
@@ -63,12 +63,12 @@ func (e *Engine) toOCI(ctx context.Context, c *ctr.Container, spec containers.Sp
 	return oci.GenerateSpec(e.in(ctx), e.client, c, opts...)
 }
 
-// process says what runs.
+// process sets the command, its environment and its limits.
 func process(spec containers.Spec, image ocispec.ImageConfig, hostname string) oci.SpecOpts {
 	return func(_ context.Context, _ oci.Client, _ *ctr.Container, s *specs.Spec) error {
 		s.Process.Args = argv(spec, image)
 		if len(s.Process.Args) == 0 {
-			return fmt.Errorf("neither the spec nor the image says what to run: set a command")
+			return fmt.Errorf("neither the spec nor the image has a command; set one")
 		}
 		s.Process.Env = environment(spec, image, hostname)
 		if s.Process.Cwd = spec.WorkingDir; s.Process.Cwd == "" {
@@ -77,7 +77,7 @@ func process(spec containers.Spec, image ocispec.ImageConfig, hostname string) o
 		if s.Process.Cwd == "" {
 			s.Process.Cwd = "/"
 		}
-		s.Process.Rlimits = nil // the engine's own
+		s.Process.Rlimits = nil // use the engine's
 		for _, u := range spec.Ulimits {
 			s.Process.Rlimits = append(s.Process.Rlimits, specs.POSIXRlimit{
 				Type: "RLIMIT_" + strings.ToUpper(u.Name), Soft: limit(u.Soft), Hard: limit(u.Hard),
@@ -98,7 +98,7 @@ func argv(spec containers.Spec, image ocispec.ImageConfig) []string {
 	return slices.Concat(entrypoint, command)
 }
 
-// environment is the image's, with the spec's over it.
+// environment returns the image's environment with the spec's variables.
 func environment(spec containers.Spec, image ocispec.ImageConfig, hostname string) []string {
 	var env []string
 	seen := map[string]bool{}
@@ -140,7 +140,7 @@ func user(spec containers.Spec, image ocispec.ImageConfig) oci.SpecOpts {
 		}
 		only := s.Process.User
 		if strings.Contains(name, ":") {
-			return nil // a group of its own: no others, as with Docker
+			return nil // with a group, no additional groups are added, as with Docker
 		}
 		if err := oci.WithAdditionalGIDs(name)(ctx, c, container, s); err != nil {
 			return fmt.Errorf("groups of user %s: %w", name, err)
@@ -165,8 +165,8 @@ func namespacesOf(spec containers.Spec) oci.SpecOpts {
 	}
 }
 
-// capabilities adds and drops, and takes from users other than root what they
-// would not get by executing a program either, see capabilities(7).
+// capabilities adds and drops capabilities. Users other than root get only the
+// bounding set, as when they execute a program (capabilities(7)).
 func capabilities(spec containers.Spec) oci.SpecOpts {
 	return func(ctx context.Context, c oci.Client, container *ctr.Container, s *specs.Spec) error {
 		set := s.Process.Capabilities.Bounding
@@ -200,7 +200,7 @@ func capabilitySets(uid uint32, names []string) *specs.LinuxCapabilities {
 	return &specs.LinuxCapabilities{Bounding: names, Effective: names, Permitted: names}
 }
 
-// mounts replaces the client's default mounts by Docker's, and adds the spec's.
+// mounts replaces the client's default mounts with Docker's, and adds the spec's.
 func mounts(spec containers.Spec, volume func(string) string) oci.SpecOpts {
 	return func(ctx context.Context, c oci.Client, container *ctr.Container, s *specs.Spec) error {
 		all := slices.DeleteFunc(s.Mounts, func(m specs.Mount) bool { return m.Destination == "/run" })
@@ -221,7 +221,7 @@ func mounts(spec containers.Spec, volume func(string) string) oci.SpecOpts {
 				return d.Destination == m.Target || m.Target == "/dev" && strings.HasPrefix(d.Destination, "/dev/")
 			})
 		}
-		for _, m := range spec.Mounts { // in the order of their targets, so outer ones come first
+		for _, m := range spec.Mounts { // sorted by target, so that outer mounts come first
 			mount, rootfs, err := toMount(m, volume)
 			if err != nil {
 				return err
@@ -249,8 +249,8 @@ func replace(all []specs.Mount, m specs.Mount) []specs.Mount {
 	return all
 }
 
-// toMount also tells which propagation the container's root needs, so that the
-// mount's own can work.
+// toMount converts a mount for the runtime. It also returns the propagation that the
+// container's root needs for that of the mount to take effect.
 func toMount(m containers.Mount, volume func(string) string) (out specs.Mount, rootfs string, err error) {
 	switch m.Type {
 	case containers.Tmpfs:
@@ -280,5 +280,5 @@ func toMount(m containers.Mount, volume func(string) string) (out specs.Mount, r
 	return out, rootfs, err
 }
 
-// volume is the directory of a named volume.
+// volume returns the directory of a named volume.
 func (e *Engine) volume(name string) string { return path.Join(e.root, "volumes", name) }

@@ -16,10 +16,10 @@ import (
 	"github.com/kollet/kollet/containers/failure"
 )
 
-// makeVolumes makes the spec's named volumes that are absent, each with what
-// the image has at its target: content, owners and modes. It returns those that
-// it made. A volume appears complete or not at all.
-func (e *Engine) makeVolumes(ctx context.Context, spec containers.Spec, rootfs []mount.Mount) (made []string, err error) {
+// createVolumes creates the absent named volumes of a spec, with content, owners and
+// modes of the image's directory at the target. It returns the volumes that it
+// created. Each volume is created completely or not at all.
+func (e *Engine) createVolumes(ctx context.Context, spec containers.Spec, rootfs []mount.Mount) (created []string, err error) {
 	absent := map[string]string{}
 	for _, m := range spec.Mounts {
 		if m.Type == containers.Volume {
@@ -38,26 +38,26 @@ func (e *Engine) makeVolumes(ctx context.Context, spec containers.Spec, rootfs [
 	}
 	err = mount.WithReadonlyTempMount(ctx, rootfs, func(root string) error {
 		for name, target := range absent {
-			if err := e.makeVolume(root, name, target); err != nil {
+			if err := e.createVolume(root, name, target); err != nil {
 				return fmt.Errorf("volume %s: %w", name, err)
 			}
-			made = append(made, name)
+			created = append(created, name)
 		}
 		return nil
 	})
-	return made, err
+	return created, err
 }
 
-func (e *Engine) makeVolume(root, name, target string) error {
+func (e *Engine) createVolume(root, name, target string) error {
 	dir, err := os.MkdirTemp(e.volume(""), ".new-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) // where it was renamed it is no longer there
+	defer os.RemoveAll(dir) // absent after the rename
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	source, err := continuity.RootPath(root, target) // follows the image's links inside the image
+	source, err := continuity.RootPath(root, target) // resolves symbolic links inside the image
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (e *Engine) makeVolume(root, name, target string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("the image has a file at %s, where a directory is needed", target)
+		return fmt.Errorf("the image has a file at %s, not a directory", target)
 	default:
 		if err := continuity.CopyDir(dir, source); err != nil {
 			return err
@@ -76,8 +76,8 @@ func (e *Engine) makeVolume(root, name, target string) error {
 	return os.Rename(dir, e.volume(name))
 }
 
-// checkPropagation looks whether mounts below a directory can spread, as Docker
-// does: runc would take the mount and they silently would not.
+// checkPropagation returns an error if mounts below a directory cannot propagate, as
+// Docker does: runc would accept the mount, and they would silently not appear.
 func checkPropagation(source string, shared bool) error {
 	source, err := filepath.EvalSymlinks(source)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package login finds what "docker login" stored for image registries. Both
-// engines use it: containerd has no login of its own.
+// Package login reads the registry credentials of `docker login`. Both engines use
+// it, because containerd has no login of its own.
 package login
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/docker/cli/cli/config/types"
 )
 
-// dockerHub is the key under which docker login keeps the default registry.
+// dockerHub is the key of the default registry in Docker's configuration.
 const dockerHub = "https://index.docker.io/v1/"
 
-// For returns what is stored for a registry, named as in images (docker.io,
-// registry:5000); found is false if there is nothing.
+// For returns the credentials of a registry, which is named as in images (docker.io,
+// registry:5000).
 func For(host string) (auth types.AuthConfig, found bool, err error) {
 	key := host
 	if host == "docker.io" {
@@ -24,11 +24,11 @@ func For(host string) (auth types.AuthConfig, found bool, err error) {
 	for _, dir := range configDirs() {
 		file, err := config.Load(dir)
 		if err != nil {
-			return auth, false, fmt.Errorf("reading docker's credentials: %w: correct the file or log in again with docker login", err)
+			return auth, false, fmt.Errorf("reading docker's credentials: %w; correct the file, or log in again with docker login", err)
 		}
 		auth, err := file.GetAuthConfig(key)
 		if err != nil {
-			return auth, false, fmt.Errorf("asking docker's credential helper for %s: %w: check credsStore and credHelpers in %s", host, err, file.Filename)
+			return auth, false, fmt.Errorf("asking docker's credential helper for %s: %w; check credsStore and credHelpers in %s", host, err, file.Filename)
 		}
 		if auth.Username != "" || auth.IdentityToken != "" || auth.RegistryToken != "" {
 			return auth, true, nil
@@ -37,8 +37,8 @@ func For(host string) (auth types.AuthConfig, found bool, err error) {
 	return auth, false, nil
 }
 
-// configDirs are where docker login may have left its file. Root's home is
-// named because a first boot often runs with no HOME.
+// configDirs returns the directories in which docker login may have stored its
+// file. Root's is fixed, because HOME is often not set at first boot.
 func configDirs() []string {
 	if dir := os.Getenv("DOCKER_CONFIG"); dir != "" {
 		return []string{dir}

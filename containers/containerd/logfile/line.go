@@ -1,15 +1,15 @@
-// Package logfile keeps what a container prints in files of limited size, and
-// reads it back. The format is the one that Kubernetes' container runtimes
-// share, so that log collectors know it: a line is
+// Package logfile writes the output of a container to files of limited size, and
+// reads it back. It uses the format of Kubernetes' container runtimes, which log
+// collectors can read. A line is
 //
-//	2026-11-21T08:00:00.123456789Z stdout F what was printed
+//	2026-11-21T08:00:00.123456789Z stdout F TEXT
 //
-// with P instead of F for a piece whose line goes on, see
+// with P instead of F if TEXT is an incomplete line that the next one continues, see
 // https://github.com/kubernetes/design-proposals-archive/blob/main/node/kubelet-cri-logging.md
 //
-// The file PATH is the newest; PATH.1, PATH.2, … are older. A file is only ever
-// appended to and renamed: whenever the writer dies, at most its last line is
-// torn, and a reader drops that.
+// PATH is the newest file; PATH.1, PATH.2 and so on are older. Files are only
+// appended to and renamed: if the writer dies, at most the last line is incomplete,
+// and readers skip it.
 package logfile
 
 import (
@@ -18,21 +18,22 @@ import (
 	"time"
 )
 
-// Streams of a container.
+// The output streams of a container.
 const (
 	Stdout = "stdout"
 	Stderr = "stderr"
 )
 
-// line is one line of a file.
+// line is a line of a file.
 type line struct {
 	at      time.Time
 	stream  string
-	partial bool // the line that was printed goes on
+	partial bool // the next line continues the text
 	text    []byte
 }
 
-// stamp is RFC 3339 with all nine digits, so that times sort as text.
+// stamp is RFC 3339 with nine digits of the second's fraction, so that times sort as
+// text.
 const stamp = "2006-01-02T15:04:05.000000000Z"
 
 func (l line) append(to []byte) []byte {
@@ -48,9 +49,9 @@ func (l line) append(to []byte) []byte {
 	return append(to, '\n')
 }
 
-var errNotALine = errors.New("not a line of a log file: expected TIME STREAM F|P TEXT")
+var errNotALine = errors.New("invalid line; expected TIME STREAM F|P TEXT")
 
-// parse reads a line, without the newline at its end.
+// parse parses a line without its newline.
 func parse(in []byte) (line, error) {
 	at, rest, ok := bytes.Cut(in, []byte(" "))
 	if !ok {

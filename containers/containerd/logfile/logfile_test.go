@@ -34,7 +34,7 @@ func read(t *testing.T, path string, q Query) string {
 	return out.String()
 }
 
-func TestWhatIsWrittenReadsBack(t *testing.T) {
+func TestRoundTrip(t *testing.T) {
 	long := strings.Repeat("x", 3*longest+5)
 	for name, text := range map[string]string{
 		"nothing":          "",
@@ -42,8 +42,8 @@ func TestWhatIsWrittenReadsBack(t *testing.T) {
 		"empty lines":      "\n\na\n\n",
 		"no newline":       "one\ntwo",
 		"long":             long + "\nnext\n",
-		"as long as fits":  strings.Repeat("y", longest) + "\n" + strings.Repeat("z", longest-1) + "\n",
-		"not text":         "\x00\xff \r\n",
+		"longest line":     strings.Repeat("y", longest) + "\n" + strings.Repeat("z", longest-1) + "\n",
+		"binary":           "\x00\xff \r\n",
 		"looks like a log": "2026-11-21T08:00:00Z stdout F x\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestTail(t *testing.T) {
 		}
 	}
 	if got := read(t, filepath.Join(t.TempDir(), "none"), Query{Tail: 3}); got != "" {
-		t.Errorf("a log that is not there says %q", got)
+		t.Errorf("a log that does not exist contains %q", got)
 	}
 }
 
@@ -95,8 +95,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// A writer that dies leaves a torn line; the log goes on after it.
-func TestTornLine(t *testing.T) {
+// A writer that dies leaves an incomplete line; the next writer continues after it.
+func TestIncompleteLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, 1<<20, 1, "one\ntwo\n")
 	data, err := os.ReadFile(path)
@@ -118,13 +118,13 @@ func TestFollowAcrossRotation(t *testing.T) {
 	var out bytes.Buffer
 	var want strings.Builder
 	round := 0
-	// Ended is asked each time that the reader has come to an end: then
-	// more is written, often into new files.
+	// Ended is called each time the reader reaches the end: then more is written,
+	// often to new files.
 	must(t, Read(t.Context(), path, Query{Ended: func() bool {
 		if round++; round > 20 {
 			return true
 		}
-		text := fmt.Sprintf("round %d\nand more of it\n", round)
+		text := fmt.Sprintf("round %d\nsecond line\n", round)
 		want.WriteString(text)
 		must(t, w.Copy(Stderr, strings.NewReader(text)))
 		return false
@@ -143,7 +143,7 @@ func TestFollowIsCancelled(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte("2026-11-21T08:00:00.123456789Z stdout F text of it"))
+	f.Add([]byte("2026-11-21T08:00:00.123456789Z stdout F some text"))
 	f.Add([]byte("2026-11-21T08:00:00Z stderr P "))
 	f.Add([]byte("x stdout F "))
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Query chooses what Read copies.
+// Query selects what Read copies.
 type Query struct {
-	Tail       int         // last lines; 0: all
+	Tail       int         // number of last lines; 0: all
 	Since      time.Time   // zero: from the start
 	Timestamps bool        // before each line
-	Ended      func() bool // asked at the end of the log: nothing comes any more; nil: do not wait for more
+	Ended      func() bool // called at the end of the log: reports whether it is complete; nil: do not wait for more
 }
 
-// poll is how often a reader looks for more.
+// poll is the interval at which a reader looks for more.
 const poll = 50 * time.Millisecond
 
-// name is that of the nth file, counted from the newest.
+// name returns the name of the nth file, counted from the newest.
 func name(path string, n int) string {
 	if n == 0 {
 		return path
@@ -31,8 +31,8 @@ func name(path string, n int) string {
 	return fmt.Sprintf("%s.%d", path, n)
 }
 
-// Read copies a log, from its oldest file to its newest, to w. A log that does
-// not exist is empty.
+// Read copies a log to w, from its oldest file to its newest. A log that does not
+// exist is empty.
 func Read(ctx context.Context, path string, q Query, w io.Writer) error {
 	out := &printer{to: w, query: q, keep: q.Tail}
 	file, err := oldest(path)
@@ -45,7 +45,7 @@ func Read(ctx context.Context, path string, q Query, w io.Writer) error {
 	return errors.Join(err, out.flush())
 }
 
-// awaitFirst is for a log that nothing was written to yet.
+// awaitFirst waits for the first line of a log.
 func awaitFirst(ctx context.Context, path string, q Query, out *printer) error {
 	for !out.began {
 		ended := q.Ended()
@@ -72,12 +72,11 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// copyFile copies one file and returns the one that follows, nil if there is
-// none.
+// copyFile copies a file and returns the next one, or nil if it is the newest.
 func copyFile(ctx context.Context, path string, file *os.File, q Query, out *printer) (*os.File, error) {
 	defer file.Close()
 	in := bufio.NewReaderSize(file, 64<<10)
-	var held []byte // the begin of a line that is being written
+	var held []byte // the beginning of a line that is being written
 	for {
 		text, err := in.ReadBytes('\n')
 		held = append(held, text...)
@@ -96,8 +95,8 @@ func copyFile(ctx context.Context, path string, file *os.File, q Query, out *pri
 		if !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		// In this order: what was written before a new file was begun, or
-		// before the log ended, is read first.
+		// In this order, so that what was written before a new file was created,
+		// or before the log ended, is read first.
 		next, err := after(path, file)
 		ended := q.Ended == nil || q.Ended()
 		if rest, rerr := in.Peek(1); rerr == nil && len(rest) > 0 {
@@ -118,7 +117,7 @@ func copyFile(ctx context.Context, path string, file *os.File, q Query, out *pri
 	}
 }
 
-// oldest opens the oldest file, nil if there is none.
+// oldest opens the oldest file; nil if the log does not exist.
 func oldest(path string) (*os.File, error) {
 	n := 0
 	for exists(name(path, n+1)) {
@@ -138,8 +137,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// after opens the file that follows an open one, wherever it was renamed to
-// meanwhile; nil if it is the newest.
+// after opens the file that follows an open one, even if that was renamed; nil if it
+// is the newest.
 func after(path string, file *os.File) (*os.File, error) {
 	own, err := file.Stat()
 	if err != nil {
@@ -154,14 +153,14 @@ func after(path string, file *os.File) (*os.File, error) {
 			}
 			return open(name(path, n-1))
 		case errors.Is(err, fs.ErrNotExist) && n > 0:
-			return oldest(path) // it was dropped: all that is left is newer
+			return oldest(path) // it was removed: all remaining files are newer
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
 	}
 }
 
-// open opens a file that may be between two names.
+// open opens a file; nil if it does not exist because it is being renamed.
 func open(path string) (*os.File, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,18 +169,18 @@ func open(path string) (*os.File, error) {
 	return file, err
 }
 
-// printer turns lines of files into what was printed.
+// printer converts lines of files to the container's output.
 type printer struct {
 	to    io.Writer
 	query Query
-	began bool // something was there to read
+	began bool // a line was read
 
-	keep int      // how many lines are held back until the end is known; 0: none any more
+	keep int      // how many lines are held back until the end is reached; 0: none
 	held []string // the last lines
-	open string   // stream whose line goes on
+	open string   // stream with an incomplete line
 }
 
-// add takes a line of a file; what is none is dropped.
+// add adds a line of a file, unless it is invalid.
 func (p *printer) add(text []byte) error {
 	p.began = true
 	l, err := parse(text)
@@ -189,8 +188,8 @@ func (p *printer) add(text []byte) error {
 		return nil
 	}
 	var out strings.Builder
-	goesOn := p.open == l.stream
-	if p.query.Timestamps && !goesOn {
+	continues := p.open == l.stream
+	if p.query.Timestamps && !continues {
 		out.WriteString(l.at.Format(time.RFC3339Nano) + " ")
 	}
 	out.Write(l.text)
@@ -203,7 +202,7 @@ func (p *printer) add(text []byte) error {
 		_, err := io.WriteString(p.to, out.String())
 		return err
 	}
-	if goesOn && len(p.held) > 0 {
+	if continues && len(p.held) > 0 {
 		p.held[len(p.held)-1] += out.String()
 		return nil
 	}

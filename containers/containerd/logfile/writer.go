@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// longest is how much of a line that is printed goes into one line of the file,
-// in bytes: what Docker and Kubernetes use.
+// longest is the maximum length in bytes of the text in one line of a file, as in
+// Docker and Kubernetes.
 const longest = 16 << 10
 
 // Writer appends to a log. It is safe for concurrent use.
 type Writer struct {
 	path  string
-	size  int64 // bytes in a file before the next one is begun
-	files int   // how many are kept, the newest among them
+	size  int64 // bytes in a file before the next one is created
+	files int   // number of files, including the newest
 
 	mutex sync.Mutex
 	file  *os.File
@@ -46,12 +46,11 @@ func (w *Writer) open() error {
 		return err
 	}
 	w.file, w.have = file, info.Size()
-	return w.mend(info.Size())
+	return w.endLine(info.Size())
 }
 
-// mend ends a line that a writer which died left torn, so that the next one
-// stands on its own.
-func (w *Writer) mend(size int64) error {
+// endLine ends an incomplete line that a previous writer left when it died.
+func (w *Writer) endLine(size int64) error {
 	if size == 0 {
 		return nil
 	}
@@ -69,8 +68,9 @@ func (w *Writer) mend(size int64) error {
 	return err
 }
 
-// Copy appends what a container prints on a stream, line by line, until r ends.
-// What cannot be written, on a full disk, is dropped: the container goes on.
+// Copy appends the output of a container on a stream, line by line, until r ends.
+// What cannot be written because the disk is full is discarded, so that the container
+// is not blocked.
 func (w *Writer) Copy(stream string, r io.Reader) error {
 	in := bufio.NewReaderSize(r, longest)
 	for {
@@ -99,11 +99,11 @@ func (w *Writer) write(l line) {
 	if w.have > 0 && w.have+int64(len(w.buf)) > w.size {
 		w.rotate()
 	}
-	n, _ := w.file.Write(w.buf) // a torn line is dropped by readers
+	n, _ := w.file.Write(w.buf) // readers skip an incomplete line
 	w.have += int64(n)
 }
 
-// rotate begins a new file. Where that fails the old one goes on.
+// rotate creates a new file. If that fails, the old one is still used.
 func (w *Writer) rotate() {
 	for i := w.files - 1; i > 0; i-- {
 		_ = os.Rename(name(w.path, i-1), name(w.path, i))

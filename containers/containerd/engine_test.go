@@ -23,7 +23,7 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// wantError checks for an error of one line that says all the words.
+// wantError checks that an error has one line and contains all words.
 func wantError(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -31,7 +31,7 @@ func wantError(t *testing.T, err error, words ...string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("error %q does not say %q in one line", err, w)
+			t.Errorf("error %q does not contain %q, or has several lines", err, w)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestUnreachableEngineIsNamed(t *testing.T) {
+func TestUnreachable(t *testing.T) {
 	dead := filepath.Join(t.TempDir(), "containerd.sock")
 	for _, address := range []string{"unix://" + dead, dead, dead + "?namespace=other", ""} {
 		t.Setenv("CONTAINERD_ADDRESS", dead)
@@ -64,7 +64,7 @@ func TestUnreachableEngineIsNamed(t *testing.T) {
 	}
 }
 
-// unread is what a command prints to a pipe whose reader never comes.
+// unread sends a command's output to a pipe that is never read.
 type unread string
 
 func (u unread) Config() cio.Config { return cio.Config{Stdout: string(u)} }
@@ -72,7 +72,7 @@ func (u unread) Cancel()            {}
 func (u unread) Wait()              {}
 func (u unread) Close() error       { return nil }
 
-// TestContainerd is about what only containerd has; raw is its own client.
+// TestContainerd tests what only containerd has; raw is its own client.
 func TestContainerd(t *testing.T) {
 	daemon := machine.NewContainerd(t)
 	registry := machine.NewRegistry(t)
@@ -104,9 +104,9 @@ func TestContainerd(t *testing.T) {
 		return out.String()
 	}
 
-	t.Run("stops although its shim waits for a reader that was killed", func(t *testing.T) {
-		// containerd's own monitor takes a silent shim for one that does not
-		// run what it should, and starts the container again.
+	t.Run("stop while the shim waits for a killed reader", func(t *testing.T) {
+		// containerd's restart monitor would start the container again, because
+		// the state of a silent shim is not "running".
 		defer func(was containers.Restart) { spec.Restart = was }(spec.Restart)
 		spec.Restart = containers.RestartNo
 		id, c := create(t)
@@ -120,8 +120,8 @@ func TestContainerd(t *testing.T) {
 		oci.Process.Args = []string{"/bin/true"}
 		command, err := task.Exec(t.Context(), "abandoned", oci.Process, func(string) (cio.IO, error) { return unread(pipe), nil })
 		must(t, err)
-		go func() { _ = command.Start(t.Context()) }() // hangs until the shim gives up
-		eventually(t, "the shim says nothing", func() bool {
+		go func() { _ = command.Start(t.Context()) }() // blocks until the shim gives up
+		eventually(t, "the shim does not answer", func() bool {
 			status, err := task.Status(t.Context())
 			return err == nil && status.Status == client.Unknown
 		})
@@ -133,7 +133,7 @@ func TestContainerd(t *testing.T) {
 		discard(t, id)
 	})
 
-	t.Run("changed by hand", func(t *testing.T) {
+	t.Run("changed manually", func(t *testing.T) {
 		id, c := create(t)
 		defer discard(t, id)
 		_, err := c.SetLabels(t.Context(), map[string]string{"a": "2", "b": "3", restart.PolicyLabel: "always"})
@@ -158,14 +158,14 @@ func TestContainerd(t *testing.T) {
 		}
 	})
 
-	t.Run("what was stopped cannot be started by the restart monitor", func(t *testing.T) {
+	t.Run("restart monitor cannot start a stopped container", func(t *testing.T) {
 		id, c := create(t)
 		defer discard(t, id)
 		must(t, engine.Start(t.Context(), id))
 		labels, err := c.Labels(t.Context())
 		must(t, err)
 		must(t, engine.Stop(t.Context(), id, 0))
-		// As a monitor does that listed the container before it was stopped.
+		// As a monitor that listed the containers before this one was stopped.
 		uri, err := url.Parse(labels[restart.LogURILabel])
 		must(t, err)
 		if _, err := c.NewTask(t.Context(), cio.LogURI(uri)); err == nil {
@@ -174,11 +174,11 @@ func TestContainerd(t *testing.T) {
 		must(t, engine.Start(t.Context(), id))
 	})
 
-	t.Run("log goes on while containerd does not run", func(t *testing.T) {
+	t.Run("log continues while containerd is stopped", func(t *testing.T) {
 		id, _ := create(t)
 		defer discard(t, id)
 		must(t, engine.Start(t.Context(), id))
-		eventually(t, "it says something", func() bool { return log(t, id) != "" })
+		eventually(t, "the log has output", func() bool { return log(t, id) != "" })
 		before, err := engine.Inspect(t.Context(), id)
 		must(t, err)
 		daemon.Kill()
@@ -188,7 +188,7 @@ func TestContainerd(t *testing.T) {
 			t.Fatalf("logs: %v", path)
 		}
 		size := fileSize(t, path[0])
-		eventually(t, "it says more", func() bool { return fileSize(t, path[0]) > size+200 })
+		eventually(t, "the log has more output", func() bool { return fileSize(t, path[0]) > size+200 })
 		daemon.Start()
 		after, err := engine.Inspect(t.Context(), id)
 		must(t, err)
@@ -200,7 +200,7 @@ func TestContainerd(t *testing.T) {
 		}
 	})
 
-	t.Run("a container whose shim was killed is started again", func(t *testing.T) {
+	t.Run("container is restarted after its shim was killed", func(t *testing.T) {
 		id, _ := create(t)
 		defer discard(t, id)
 		must(t, engine.Start(t.Context(), id))
@@ -214,7 +214,7 @@ func TestContainerd(t *testing.T) {
 		})
 	})
 
-	t.Run("an image that another tool pulled", func(t *testing.T) {
+	t.Run("image pulled with another tool", func(t *testing.T) {
 		record, err := raw.ImageService().Get(t.Context(), registry.Addr+"/conformance/base:1")
 		must(t, err)
 		record.Name, record.Labels = registry.Addr+"/conformance/theirs:1", nil
@@ -237,7 +237,7 @@ func fileSize(t *testing.T, path string) int64 {
 	return info.Size()
 }
 
-// parent of a process, from /proc/PID/stat (proc(5)).
+// parent returns the parent of a process, from /proc/PID/stat (proc(5)).
 func parent(t *testing.T, pid int) int {
 	t.Helper()
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
