@@ -63,7 +63,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		} else {
 			row.State, row.Container, row.PID, row.Since = string(c.State), c.ID, c.PID, c.Started
 			if c.State == containers.StateRunning {
-				row.Health, row.Why = a.probe(ctx, health.Target{Engine: a.node.Engine, ID: c.ID, PID: c.PID, User: s.User}, s)
+				row.Health, row.Why = a.probe(ctx, health.Target{Engine: a.node.Engine, Host: a.node.Host, ID: c.ID, PID: c.PID, User: s.User}, s)
 			}
 		}
 		st.Healthy = st.Healthy && (row.Health == "healthy" || row.Health == "none")

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/nodefile"
 )
 
@@ -142,7 +143,7 @@ func TestUnix(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	target := Target{PID: inRoot(t, inside)}
+	target := Target{Host: host.Real(), PID: inRoot(t, inside)}
 	for path, found := range map[string]bool{
 		"/run/lib/sock": true, "/var/run/lib/sock": true, "/link": true, "run/lib/sock": true, "/../run/lib/sock": true,
 		"/out": false, "/up": false, "/loop": false, "/run/lib": false, "/none": false, "/../outside.sock": false, outside: false,
@@ -155,7 +156,7 @@ func TestUnix(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if err := try1(t, Target{PID: 0}, nodefile.Probe{Unix: "/run/lib/sock"}); err == nil {
+	if err := try1(t, Target{Host: host.Real(), PID: 0}, nodefile.Probe{Unix: "/run/lib/sock"}); err == nil {
 		t.Error("a container that does not run answered")
 	}
 }

@@ -9,14 +9,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
-	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
@@ -29,6 +27,7 @@ type Execer interface {
 // Target is the container that is probed.
 type Target struct {
 	Engine Execer
+	Host   host.Host
 	ID     string // of the container
 	PID    int    // of its first process, for sockets in its file system
 	User   string // that probe commands run as
@@ -123,7 +122,7 @@ func try(ctx context.Context, t Target, p nodefile.Probe) error {
 	case p.Unix != "":
 		// The socket as the container sees it: its links lead through its own
 		// file system, not the host's.
-		socket, err := securejoin.SecureJoin(filepath.Join("/proc", strconv.Itoa(t.PID), "root"), p.Unix)
+		socket, err := t.Host.PathInside(t.PID, p.Unix)
 		if err != nil {
 			return fmt.Errorf("probe unix %s: %w", p.Unix, err)
 		}

@@ -21,7 +21,7 @@ const (
 // Await tries until it succeeds, the error is not worth another try, or the limit
 // is over. It reports what it waits for.
 func (n *Node) Await(ctx context.Context, limit time.Duration, what string, try func(context.Context) error, worth func(error) bool) error {
-	begun := time.Now()
+	begun := n.Host.Now()
 	told := begun.Add(-noticeInterval)
 	for {
 		err := try(ctx)
@@ -31,7 +31,7 @@ func (n *Node) Await(ctx context.Context, limit time.Duration, what string, try 
 		if err == nil || limit <= 0 || !worth(err) {
 			return err
 		}
-		now := time.Now()
+		now := n.Host.Now()
 		if now.Sub(begun) >= limit {
 			return fmt.Errorf("waited %v for %s: %w", limit, what, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kollet/kollet/agent/host"
 )
 
 func TestAwait(t *testing.T) {
@@ -30,7 +32,7 @@ func TestAwait(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var told []string
-			n := &Node{Report: func(e Event) { told = append(told, e.Text) }}
+			n := &Node{Host: host.Real(), Report: func(e Event) { told = append(told, e.Text) }}
 			tries := 0
 			err := n.Await(ctx, c.limit, "a miracle", func(context.Context) error {
 				err := c.errs[min(tries, len(c.errs)-1)]

@@ -122,7 +122,7 @@ func newTransaction(n *node.Node, j *journal.Journal, from generation.Generation
 		node: n, journal: j, from: from,
 		previous: map[string][]string{},
 		gaps:     map[string]journal.Gap{},
-		watch:    newWatch(n.Engine, n.Host.Now),
+		watch:    newWatch(n),
 	}
 }
 

@@ -52,7 +52,7 @@ func (t *transaction) staysHealthy(ctx context.Context, s generation.Service) er
 	if c.State != containers.StateRunning {
 		return failure{s.Name, c.ID, fmt.Errorf("container is %s", c.State)}
 	}
-	target := health.Target{Engine: t.node.Engine, ID: c.ID, PID: c.PID, User: s.User}
+	target := health.Target{Engine: t.node.Engine, Host: t.node.Host, ID: c.ID, PID: c.PID, User: s.User}
 	if s.Origin != t.to.Number { // not watched: it may have to reconnect to its peers
 		if err := health.Ready(ctx, target, s.Healthcheck); err != nil {
 			return failure{s.Name, c.ID, err}
@@ -87,7 +87,7 @@ func (t *transaction) previousHealthy(ctx context.Context) error {
 		}
 		c, err := t.node.Engine.Inspect(ctx, t.previous[s.Name][0])
 		if err == nil {
-			err = health.Ready(ctx, health.Target{Engine: t.node.Engine, ID: c.ID, PID: c.PID, User: s.User}, s.Healthcheck)
+			err = health.Ready(ctx, health.Target{Engine: t.node.Engine, Host: t.node.Host, ID: c.ID, PID: c.PID, User: s.User}, s.Healthcheck)
 		}
 		if err != nil {
 			errs = append(errs, explain(ctx, t.node, failure{s.Name, t.previous[s.Name][0], err}))

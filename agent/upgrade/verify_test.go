@@ -65,7 +65,8 @@ func TestEndedService(t *testing.T) {
 	service := generation.Service{Name: "nova-compute", Origin: 2, Healthcheck: []nodefile.Probe{
 		{Exec: []string{"true"}, StartPeriod: time.Minute, Timeout: time.Minute, Interval: time.Millisecond, Stable: time.Minute},
 	}}
-	tx := &transaction{node: &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}, to: generation.Generation{Number: 2, Services: []generation.Service{service}}, watch: newWatch(engine, time.Now)}
+	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}
+	tx := &transaction{node: n, to: generation.Generation{Number: 2, Services: []generation.Service{service}}, watch: newWatch(n)}
 	tx.watch.add(newTask{id: "c", service: service, process: p})
 	err = tx.verify(t.Context())
 	tx.watch.stop()

@@ -16,8 +16,7 @@ import (
 // watch follows the containers that were cut over until the generation is
 // trusted: whether their processes run, and when they become healthy.
 type watch struct {
-	engine  health.Execer
-	now     func() time.Time
+	node    *node.Node
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	running sync.WaitGroup
@@ -27,9 +26,9 @@ type watch struct {
 	gaps  map[string]journal.Gap
 }
 
-func newWatch(engine health.Execer, now func() time.Time) *watch {
+func newWatch(n *node.Node) *watch {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &watch{engine: engine, now: now, ctx: ctx, cancel: cancel, ready: map[string]chan struct{}{}, gaps: map[string]journal.Gap{}}
+	return &watch{node: n, ctx: ctx, cancel: cancel, ready: map[string]chan struct{}{}, gaps: map[string]journal.Gap{}}
 }
 
 // failure is a service that did not become healthy, or did not stay healthy.
@@ -64,7 +63,7 @@ func (w *watch) add(task newTask) {
 		}
 		if !task.signalled.IsZero() {
 			w.mu.Lock()
-			w.gaps[task.service.Name] = journal.Gap{Ended: ms(task.signalled, task.exited), Opened: ms(task.signalled, task.opened), Healthy: ms(task.signalled, w.now())}
+			w.gaps[task.service.Name] = journal.Gap{Ended: ms(task.signalled, task.exited), Opened: ms(task.signalled, task.opened), Healthy: ms(task.signalled, w.node.Host.Now())}
 			w.mu.Unlock()
 		}
 		close(ready)
@@ -76,7 +75,7 @@ func ms(from, to time.Time) float64 {
 }
 
 func (w *watch) target(task newTask) health.Target {
-	return health.Target{Engine: w.engine, ID: task.id, PID: task.process.PID, User: task.service.User}
+	return health.Target{Engine: w.node.Engine, Host: w.node.Host, ID: task.id, PID: task.process.PID, User: task.service.User}
 }
 
 // wait returns nil when a service is healthy, and at once if it is not watched.

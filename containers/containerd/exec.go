@@ -79,7 +79,7 @@ func execProcess(c ctr.Container, pid int, cmd containers.Exec) (*specs.Process,
 func execUser(spec *specs.Spec, pid int, user string) error {
 	names := spec.Process.Capabilities.Bounding
 	root := spec.Root.Path
-	spec.Root.Path = fmt.Sprintf("/proc/%d/root", pid)
+	spec.Root.Path = host.Real().ProcessPath(pid, "root")
 	defer func() { spec.Root.Path = root }()
 	ctx, none := context.Background(), &ctr.Container{}
 	if err := oci.WithUser(user)(ctx, nil, none, spec); err != nil {
