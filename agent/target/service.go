@@ -128,7 +128,7 @@ func (b *builder) mounts() []containers.Mount {
 			b.problems.Addf(m.Place, m.Key+".source", "%s is empty on this node; set the variable, or remove the mount", m.Source)
 		case path.IsAbs(source):
 			kind = containers.Bind
-			if _, err := os.Stat(source); err != nil {
+			if _, err := os.Stat(filepath.Join(b.node.Host.Root, source)); err != nil {
 				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %w; create it, or remove the mount", source, node.WithoutPath(err))
 			}
 		}
