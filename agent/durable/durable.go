@@ -1,5 +1,5 @@
-// Package durable writes files so that they survive a power loss whole or not
-// at all. Everything that kollet keeps is written by it.
+// Package durable writes files that survive a power loss: afterwards, a file has
+// either its new or its old content. All of kollet's state is written with it.
 package durable
 
 import (
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteFile writes data to path: after it returns, path holds all of it on
-// stable storage, with exactly this mode; before, whatever it held earlier.
+// WriteFile replaces the content of path with data and sets its mode. Until it
+// returns, a power loss may bring back the old content.
 func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	if err := replace(path, data, mode); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -22,20 +22,20 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// replace is renameio.WriteFile, which keeps the mode of a file that exists.
+// replace is like renameio.WriteFile, which keeps the mode of an existing file.
 func replace(path string, data []byte, mode fs.FileMode) error {
 	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(mode))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Cleanup() }() // nothing is left to clean up once it is replaced
+	defer func() { _ = f.Cleanup() }() // does nothing once the file is replaced
 	if _, err := f.Write(data); err != nil {
 		return err
 	}
 	return f.CloseAtomicallyReplace()
 }
 
-// Symlink makes path a link to target, replacing what was there.
+// Symlink makes path a symbolic link to target and replaces what path was.
 func Symlink(target, path string) error {
 	if err := renameio.Symlink(target, path); err != nil {
 		return fmt.Errorf("link %s: %w", path, err)
@@ -43,8 +43,8 @@ func Symlink(target, path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir makes the names in dir survive a power loss: fsync(2) of a file says
-// nothing of its directory entry.
+// SyncDir makes the names in dir survive a power loss: fsync(2) of a file does not
+// include its directory entry.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -54,8 +54,8 @@ func SyncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-// SyncFS flushes the whole file system that holds path, which for a new tree of
-// small files is cheaper than an fsync for each (syncfs(2)).
+// SyncFS flushes the file system that holds path (syncfs(2)). For many small
+// files, this is faster than an fsync of each.
 func SyncFS(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

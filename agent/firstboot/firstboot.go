@@ -1,7 +1,6 @@
-// Package firstboot keeps what surrounds a node's first boot: the mark that a
-// bootstrap was begun, the record of how it ended, its log, and the systemd unit
-// that goes on with it after a power loss. All paths are below a root, which is
-// empty on a real node.
+// Package firstboot handles a node's first boot: the mark that a bootstrap has
+// started, the record of how it ended, its log, and the systemd unit that resumes
+// it after a power loss. All paths are below a root, which is empty on a real node.
 package firstboot
 
 import (
@@ -34,20 +33,20 @@ type mark struct {
 	Begun
 }
 
-// Begun marks a bootstrap that has not ended, and keeps what it was told: one
-// that a power loss cut short goes on with the same.
+// Begun marks a bootstrap that has not ended. It keeps the options, so that the
+// bootstrap is resumed with them after a power loss.
 type Begun struct {
 	Kollet     string            `json:"kollet"` // version that wrote it
 	Time       time.Time         `json:"begun"`
-	Generation int               `json:"generation"`         // that ran then; 0: none
+	Generation int               `json:"generation"`         // that ran when it started; 0: none
 	Images     map[string]string `json:"images,omitempty"`   // service: reference
 	Tag        string            `json:"tag,omitempty"`      // of images that name none
-	Pull       string            `json:"pull,omitempty"`     // which images to ask their registry for
-	Archives   []string          `json:"archives,omitempty"` // files with images
-	Wait       time.Duration     `json:"wait_ns"`            // for the engine, the registry and archives
+	Pull       string            `json:"pull,omitempty"`     // when to ask the registry for images
+	Archives   []string          `json:"archives,omitempty"` // image archives
+	Wait       time.Duration     `json:"wait_ns"`            // how long to wait for the engine, the registry and archives
 }
 
-// Finished is how the last bootstrap ended.
+// Finished records how the last bootstrap ended.
 type Finished struct {
 	Begun      time.Time         `json:"begun"`
 	Time       time.Time         `json:"finished"`
@@ -57,21 +56,20 @@ type Finished struct {
 	Error      string            `json:"error,omitempty"`
 	Kollet     string            `json:"kollet"`           // version
 	Engine     string            `json:"engine,omitempty"` // name and version
-	Images     map[string]string `json:"images,omitempty"` // service: what it runs
+	Images     map[string]string `json:"images,omitempty"` // by service: digest, or name and id
 }
 
-// Failed is the outcome of a bootstrap that had nothing to undo.
+// Failed is the outcome of a bootstrap that failed before its upgrade started.
 const Failed = "failed"
 
-// Begin marks that a bootstrap was begun. The mark is on stable storage when it
-// returns.
+// Begin writes the mark of a bootstrap. It is on stable storage when Begin returns.
 func Begin(root string, b Begun) error {
 	return write(filepath.Join(root, BegunPath), mark{Format, b})
 }
 
-// Interrupted returns the mark of a bootstrap that has not ended; nil if there
-// is none. If the mark has anything that this kollet does not know, the error is
-// a *format.UnknownError.
+// Interrupted returns the mark of a bootstrap that has not ended; nil if there is
+// none. If the mark has content that this kollet does not know, the error is a
+// *format.UnknownError.
 func Interrupted(root string) (*Begun, error) {
 	path := filepath.Join(root, BegunPath)
 	data, err := os.ReadFile(path)
@@ -79,21 +77,21 @@ func Interrupted(root string) (*Begun, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what the bootstrap was told: %w", err)
+		return nil, fmt.Errorf("read the mark of the interrupted bootstrap: %w", err)
 	}
 	var m mark
 	err = format.Decode(path, data, Format, &m)
 	if _, ok := errors.AsType[*format.UnknownError](err); ok {
-		return nil, fmt.Errorf("read what the bootstrap was told: %w", err)
+		return nil, fmt.Errorf("read the mark of the interrupted bootstrap: %w", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what the bootstrap was told: %s: %w; remove the file and run `kollet bootstrap`", path, err)
+		return nil, fmt.Errorf("read the mark of the interrupted bootstrap: %s: %w; remove the file and run `kollet bootstrap`", path, err)
 	}
 	return &m.Begun, nil
 }
 
-// End records how a bootstrap ended, then takes its mark away: a power loss
-// between the two has it end once more.
+// End records how a bootstrap ended, then removes its mark. After a power loss
+// between the two, the bootstrap is resumed and ends again.
 func End(root string, f Finished) error {
 	if err := write(filepath.Join(root, FinishedPath), f); err != nil {
 		return err
@@ -111,12 +109,12 @@ func write(path string, value any) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make the state directory: %w", err)
+		return fmt.Errorf("create the state directory: %w", err)
 	}
 	return durable.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// OpenLog opens the log of bootstraps for more lines.
+// OpenLog opens the log of bootstraps for appending.
 func OpenLog(root string) (*os.File, error) {
 	path := filepath.Join(root, LogPath)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/kollet/kollet/agent/durable"
 )
 
-// Unit is what the systemd unit depends on. It runs at each boot, after the
-// engine.
+// Unit holds the values of the systemd unit, which runs at each boot, after the
+// engine has started.
 type Unit struct {
 	Engine  string   // docker or containerd
 	Program string   // kollet's own path
-	Flags   []string // that kollet needs to find this node; none on most
+	Flags   []string // that kollet needs to find this node; usually none
 	State   string   // kollet's state directory
 }
 
@@ -32,7 +32,7 @@ const UnitName = "kollet-recover.service"
 const (
 	unitDir  = "/etc/systemd/system"
 	wantsDir = unitDir + "/multi-user.target.wants"
-	// There is a systemd if and only if this exists: sd_booted(3).
+	// Exists if and only if systemd is the init system, sd_booted(3).
 	systemdDir = "/run/systemd/system"
 )
 
@@ -41,7 +41,7 @@ var unitText string
 
 var unitTemplate = template.Must(template.New(UnitName).Parse(unitText))
 
-// Text is the unit's file.
+// Text returns the content of the unit file.
 func (u Unit) Text() string {
 	var program strings.Builder
 	program.WriteString(quote(u.Program))
@@ -51,19 +51,19 @@ func (u Unit) Text() string {
 	var b bytes.Buffer
 	err := unitTemplate.Execute(&b, map[string]string{"Engine": u.Engine, "Program": program.String(), "State": specifiers.Replace(u.State)})
 	if err != nil {
-		panic(err) // plain data
+		panic(err) // cannot fail with these values
 	}
 	return b.String()
 }
 
-// specifiers, and with them variables, mean something to systemd unless they
-// are doubled (systemd.unit(5), systemd.service(5)).
+// systemd expands specifiers and variables unless their first character is
+// doubled (systemd.unit(5), systemd.service(5)).
 var (
 	specifiers = strings.NewReplacer("%", "%%")
 	special    = strings.NewReplacer("%", "%%", "$", "$$", `\`, `\\`, `"`, `\"`)
 )
 
-// quote is a word of a command line in a unit.
+// quote quotes a word of a command line in a unit.
 func quote(word string) string {
 	if plain := special.Replace(word); plain == word && word != "" && !strings.ContainsAny(word, " \t\n';") {
 		return word
@@ -71,14 +71,14 @@ func quote(word string) string {
 	return `"` + strings.ReplaceAll(special.Replace(word), "\n", `\n`) + `"`
 }
 
-// Booted tells whether systemd runs the machine.
+// Booted reports whether systemd is the init system.
 func Booted(root string) bool {
 	_, err := os.Stat(filepath.Join(root, systemdDir))
 	return err == nil
 }
 
-// Install writes the unit and has it started at each boot. It reports whether
-// anything changed. It survives a power loss when it returns.
+// Install writes the unit and enables it. It reports whether anything changed.
+// What it wrote is on stable storage when it returns.
 func (u Unit) Install(ctx context.Context, root string) (bool, error) {
 	path := filepath.Join(root, unitDir, UnitName)
 	link := filepath.Join(root, wantsDir, UnitName)
@@ -96,15 +96,15 @@ func (u Unit) Install(ctx context.Context, root string) (bool, error) {
 	if err := durable.WriteFile(path, []byte(u.Text()), 0o644); err != nil {
 		return false, fmt.Errorf("install the systemd unit: %w", err)
 	}
-	// What systemctl enable does. It asks the running systemd, which is not
-	// that of another root.
+	// As systemctl enable does, which asks the running systemd and so does not
+	// work below another root.
 	if err := durable.Symlink(filepath.Join(unitDir, UnitName), link); err != nil {
 		return false, fmt.Errorf("install the systemd unit: %w", err)
 	}
 	return true, reload(ctx, root)
 }
 
-// reload makes the unit known before the next boot, which reads it anyway.
+// reload makes the running systemd read the unit.
 func reload(ctx context.Context, root string) error {
 	if root != "" {
 		return nil
@@ -112,7 +112,7 @@ func reload(ctx context.Context, root string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, "systemctl", "daemon-reload").CombinedOutput(); err != nil {
-		return fmt.Errorf("tell systemd of its unit: systemctl daemon-reload: %w: %s", err, bytes.TrimSpace(out))
+		return fmt.Errorf("reload systemd: systemctl daemon-reload: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil
 }

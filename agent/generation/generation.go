@@ -1,6 +1,6 @@
-// Package generation keeps the numbered, immutable records of a node's full
-// state: every image by digest, every container's spec, every rendered file.
-// What runs on a node is exactly one of them.
+// Package generation stores generations: numbered, immutable records of a node's
+// full state, with every image by digest, every container's settings and every
+// rendered file. A node runs exactly one of them.
 package generation
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// Generation is a full node state. Number 0 is a node on which nothing runs.
+// Generation is a full node state. Number 0 is a node without services.
 type Generation struct {
 	Number   int       `json:"number"`
 	Created  time.Time `json:"created"`
 	Reason   string    `json:"reason"` // bootstrap, upgrade, rollback to 3
-	Version  string    `json:"kollet"` // of the kollet that made it
+	Version  string    `json:"kollet"` // of the kollet that created it
 	Engine   string    `json:"engine"` // docker or containerd
 	Services []Service `json:"services"`
 }
@@ -26,13 +26,13 @@ type Generation struct {
 // Service is one container of a generation, in start order.
 type Service struct {
 	Name  string `json:"name"`
-	Ref   string `json:"ref"`   // image as the node file names it
-	Image Image  `json:"image"` // what that meant when the generation was made
+	Ref   string `json:"ref"`   // the image's name in the node file
+	Image Image  `json:"image"` // what Ref resolved to when the generation was created
 
-	Spec        containers.Spec       `json:"spec"`                  // less what depends on the generation's number
-	User        string                `json:"user,omitempty"`        // that the service runs as, when not the image's
+	Spec        containers.Spec       `json:"spec"`                  // without what depends on the generation's number
+	User        string                `json:"user,omitempty"`        // that the service runs as; empty: the image's
 	Argv        []string              `json:"argv"`                  // the program, with its arguments
-	Command     []string              `json:"command,omitempty"`     // for the start script of Kolla's images, which is Argv then
+	Command     []string              `json:"command,omitempty"`     // for the start script of Kolla's images, which then is Argv
 	Warmup      []string              `json:"warmup,omitempty"`      // run once while staged
 	Files       []File                `json:"files,omitempty"`       // rendered, in the order they are applied
 	Permissions []nodefile.Permission `json:"permissions,omitempty"` // owner and mode of other paths
@@ -44,18 +44,18 @@ type Service struct {
 	Healthcheck     []nodefile.Probe `json:"healthcheck,omitempty"`
 	Guests          *nodefile.Guests `json:"guests,omitempty"`
 
-	// Origin is the generation whose directory the container mounts: this one,
-	// or the earlier one in which the service last changed.
+	// Origin is the generation that created the service's container: this one, or
+	// the earlier one in which the service last changed.
 	Origin int `json:"origin"`
 }
 
-// Image is an image by content.
+// Image identifies an image by its content.
 type Image struct {
 	ID     string `json:"id"`
-	Digest string `json:"digest,omitempty"` // repository@sha256:…; empty when it was never pulled
+	Digest string `json:"digest,omitempty"` // repository@sha256:…; empty if the image was not pulled
 }
 
-// Reference is what a container is created from.
+// Reference is the image name that a container is created from.
 func (i Image) Reference() string {
 	if i.Digest != "" {
 		return i.Digest
@@ -72,17 +72,16 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Fingerprint is the same for two services whose containers would be the same:
-// a service whose fingerprint did not change keeps its container. How health is
-// probed or in which order services start is no part of it, nor by which name
-// an image was called. What is not named here is, so that a field that is added
-// counts.
+// Fingerprint returns a hash of what a service's container is created from. A
+// service keeps its container as long as the fingerprint stays the same. Probes,
+// start order and the image's name are not part of it. Every field that is not
+// cleared here is, so a new field counts by default.
 func (s Service) Fingerprint() string {
 	s.Spec = s.Spec.Canonical()
 	s.Ref, s.Image.Digest, s.Origin = "", "", 0
 	s.StopGracePeriod, s.DependsOn, s.Group, s.Healthcheck, s.Guests = 0, nil, "", nil, nil
 	if len(s.Argv) == 0 {
-		s.Argv = nil // an empty list and none are one, as in a record that was read back
+		s.Argv = nil // JSON does not distinguish an empty list from none
 	}
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -91,7 +90,7 @@ func (s Service) Fingerprint() string {
 	return Sum(data)
 }
 
-// Sum is the SHA-256 of data, in hexadecimal.
+// Sum returns the SHA-256 of data in hexadecimal.
 func Sum(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

@@ -24,17 +24,17 @@ type record struct {
 	Generation
 }
 
-// Store is the directory that holds generations, one directory each, named by
-// number, and the link current to the one that runs:
+// Store is the directory that holds the generations, each in a directory named
+// after its number, and the link current, which points to the one that runs:
 //
 //	000003/manifest.json
-//	000003/SERVICE/config/   mounted into the container, read-only
+//	000003/SERVICE/config/   rendered files, mounted into the container read-only
 //	000003/SERVICE/public/   the same files without secrets, for diffs
 //	000003/SERVICE/gate/     the container's gate
 //	current -> generations/000003
 type Store struct{ Dir string }
 
-// Rendered is a file to be kept with a generation.
+// Rendered is a rendered file of a service.
 type Rendered struct {
 	Name    string
 	Content []byte
@@ -43,27 +43,27 @@ type Rendered struct {
 
 func (s Store) generations() string { return filepath.Join(s.Dir, "generations") }
 
-// Path is the directory of a generation.
+// Path returns the directory of a generation.
 func (s Store) Path(number int) string {
 	return filepath.Join(s.generations(), fmt.Sprintf("%06d", number))
 }
 
-// Config is the directory of a service's files in a generation.
+// Config returns the directory of a service's rendered files in a generation.
 func (s Store) Config(number int, service string) string {
 	return filepath.Join(s.Path(number), service, "config")
 }
 
-// Public is the directory of the same files without secrets.
+// Public returns the directory of the same files without secrets.
 func (s Store) Public(number int, service string) string {
 	return filepath.Join(s.Path(number), service, "public")
 }
 
-// Gate is the gate directory of a service's container.
+// Gate returns the gate directory of a service's container.
 func (s Store) Gate(number int, service string) string {
 	return filepath.Join(s.Path(number), service, "gate")
 }
 
-// Current returns the generation that runs; number 0 if none does.
+// Current returns the generation that runs, or generation 0 if none does.
 func (s Store) Current() (Generation, error) {
 	target, err := os.Readlink(filepath.Join(s.Dir, "current"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,17 +74,17 @@ func (s Store) Current() (Generation, error) {
 	}
 	number, err := strconv.Atoi(filepath.Base(target))
 	if err != nil {
-		return Generation{}, fmt.Errorf("read the current generation: %s points to %q, which is no generation", filepath.Join(s.Dir, "current"), target)
+		return Generation{}, fmt.Errorf("read the current generation: %s points to %q, which is not a generation", filepath.Join(s.Dir, "current"), target)
 	}
 	return s.Load(number)
 }
 
-// SetCurrent says which generation runs.
+// SetCurrent makes a generation the one that runs.
 func (s Store) SetCurrent(number int) error {
 	return durable.Symlink(filepath.Join("generations", filepath.Base(s.Path(number))), filepath.Join(s.Dir, "current"))
 }
 
-// Load reads a generation's record. If it has anything that this kollet does not
+// Load reads a generation's record. If it has content that this kollet does not
 // know, the error is a *format.UnknownError.
 func (s Store) Load(number int) (Generation, error) {
 	if number == 0 {
@@ -94,7 +94,7 @@ func (s Store) Load(number int) (Generation, error) {
 	path := filepath.Join(s.Path(number), "manifest.json")
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return g, fmt.Errorf("generation %d is not on this node any more; `kollet history` lists those that are", number)
+		return g, fmt.Errorf("generation %d is no longer on this node; `kollet history` lists those that are", number)
 	}
 	if err != nil {
 		return g, fmt.Errorf("read generation %d: %w", number, err)
@@ -117,7 +117,7 @@ func (s Store) List() ([]int, error) {
 	}
 	var numbers []int
 	for _, e := range entries {
-		// What somebody else put here, such as a copy named 7, is none.
+		// A directory with another name, such as a copy named 7, is not a generation.
 		if n, err := strconv.Atoi(e.Name()); err == nil && n > 0 && e.Name() == filepath.Base(s.Path(n)) {
 			numbers = append(numbers, n)
 		}
@@ -126,9 +126,8 @@ func (s Store) List() ([]int, error) {
 	return numbers, nil
 }
 
-// Write puts a generation in place, whole or not at all. files holds each
-// service's rendered files; prepare adds to the directory before it appears
-// under its name.
+// Write writes a generation, completely or not at all. files holds the rendered
+// files by service. prepare adds to the new directory, under a temporary name.
 func (s Store) Write(g Generation, files map[string][]Rendered, prepare func(dir string) error) error {
 	final := s.Path(g.Number)
 	tmp := filepath.Join(s.generations(), ".new-"+filepath.Base(final))
@@ -188,24 +187,23 @@ func writeFiles(dir string, files []Rendered) error {
 	return errors.Join(os.Chmod(config, 0o500), os.Chmod(public, 0o500))
 }
 
-// Remove deletes a generation; it is no error if it is gone. It is renamed
-// first, so that a crash leaves no half of it under its name.
+// Remove deletes a generation, if it exists. It renames the directory first, so a
+// crash leaves no incomplete generation under its name.
 func (s Store) Remove(number int) error {
-	dying := filepath.Join(s.generations(), ".old-"+filepath.Base(s.Path(number)))
-	if err := os.RemoveAll(dying); err != nil { // a crash left it; a directory replaces only an empty one
+	removed := filepath.Join(s.generations(), ".old-"+filepath.Base(s.Path(number)))
+	if err := os.RemoveAll(removed); err != nil { // left by a crash; os.Rename replaces only an empty directory
 		return fmt.Errorf("remove generation %d: %w", number, err)
 	}
-	if err := os.Rename(s.Path(number), dying); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Rename(s.Path(number), removed); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove generation %d: %w", number, err)
 	}
-	if err := os.RemoveAll(dying); err != nil {
+	if err := os.RemoveAll(removed); err != nil {
 		return fmt.Errorf("remove generation %d: %w", number, err)
 	}
 	return nil
 }
 
-// Sweep removes what a crash left of generations that were being written or
-// removed.
+// Sweep removes generations that a crash left half written or half removed.
 func (s Store) Sweep() error {
 	var errs []error
 	for _, pattern := range []string{".new-*", ".old-*"} {

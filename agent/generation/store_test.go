@@ -77,7 +77,7 @@ func TestWriteAndLoad(t *testing.T) {
 	if g, err := s.Load(0); err != nil || g.Number != 0 {
 		t.Errorf("generation 0: %+v, %v", g, err)
 	}
-	if _, err := s.Load(4); err == nil || !strings.HasPrefix(err.Error(), "generation 4 is not on this node any more; ") {
+	if _, err := s.Load(4); err == nil || !strings.HasPrefix(err.Error(), "generation 4 is no longer on this node; ") {
 		t.Errorf("generation 4: %v", err)
 	}
 	for name, content := range map[string]string{"half": `{"number": 3, "ser`, "empty": ""} {
@@ -203,8 +203,8 @@ func TestCurrent(t *testing.T) {
 	}
 	link := filepath.Join(s.Dir, "current")
 	for target, want := range map[string]string{
-		"generations/000099": "generation 99 is not on this node any more",
-		"elsewhere":          `points to "elsewhere", which is no generation`,
+		"generations/000099": "generation 99 is no longer on this node",
+		"elsewhere":          `points to "elsewhere", which is not a generation`,
 	} {
 		if err := errors.Join(os.Remove(link), os.Symlink(target, link)); err != nil {
 			t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// fault kills this process after the record that KOLLET_KILL_AT_RECORD names.
-// Only a binary built for the crash tests (tag faults) contains it: the journal
-// is the one place that sees every step, so no step needs test code.
+// fault kills this process after the record whose number KOLLET_KILL_AT_RECORD
+// holds. Only binaries for the crash tests contain it (tag faults). Every step
+// writes to the journal, so the steps themselves need no code for tests.
 func fault(count int) {
 	if n, err := strconv.Atoi(os.Getenv("KOLLET_KILL_AT_RECORD")); err == nil && n == count {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

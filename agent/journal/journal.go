@@ -1,6 +1,6 @@
-// Package journal records an upgrade as it happens: what is about to be done,
-// what came of it, and how it ended. Each record is on stable storage before
-// Append returns, so that recovery can decide from the journal alone.
+// Package journal records an upgrade as it happens: each step before it starts
+// and after it ended, the commit, and the outcome. A record is on stable storage
+// before Append returns, so recovery needs nothing but the journal.
 package journal
 
 import (
@@ -27,19 +27,19 @@ type Journal struct {
 	file    *os.File
 	version string // of this kollet
 	now     func() time.Time
-	count   int
-	whole   int64 // bytes of whole records
+	count   int   // records in the file
+	whole   int64 // size of these records in bytes
 }
 
-// Create starts the journal of the transaction that leads to generation begin.To.
-// begin.Version is the version of this kollet.
+// Create starts the journal of the transaction to generation begin.To, which must
+// not have one. begin.Version is the version of this kollet.
 func Create(dir string, begin Record, now func() time.Time) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the journal directory: %w", err)
+		return nil, fmt.Errorf("create the journal directory: %w", err)
 	}
 	f, err := os.OpenFile(path(dir, begin.To), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("start the journal: %w", err)
+		return nil, fmt.Errorf("create the journal: %w", err)
 	}
 	j := &Journal{file: f, version: begin.Version, now: now}
 	begin.Event = Begin
@@ -50,10 +50,11 @@ func Create(dir string, begin Record, now func() time.Time) (*Journal, error) {
 	return j, nil
 }
 
-// Reopen continues the journal of the transaction to generation to. A last line
-// that a crash cut short is dropped: whatever it announced had not begun. version
-// is that of this kollet. A journal with anything that this kollet does not know
-// is not opened: the error is a *format.UnknownError.
+// Reopen opens the journal of the transaction to generation to for appending, and
+// returns its records. An incomplete last line is removed: a crash interrupted
+// Append, so what the line announces has not started. version is the version of
+// this kollet. If the journal has content that this kollet does not know, the
+// error is a *format.UnknownError and the journal is not changed.
 func Reopen(dir string, to int, version string, now func() time.Time) (*Journal, []Record, error) {
 	records, whole, err := read(path(dir, to))
 	if err != nil {
@@ -70,10 +71,10 @@ func Reopen(dir string, to int, version string, now func() time.Time) (*Journal,
 	return &Journal{file: f, version: version, now: now, count: len(records), whole: whole}, records, nil
 }
 
-// Append adds a record and returns once it is on stable storage. If it cannot be
-// written, on a full disk say, nothing of it stays: the next record would follow
-// on half a line, and recovery must not take a step for done that nobody heard
-// was written.
+// Append adds a record with the current time and returns once it is on stable
+// storage. If it fails, for example because the disk is full, it removes what it
+// wrote: the next record must start on a new line, and recovery must not find a
+// record that Append reported as failed.
 func (j *Journal) Append(r Record) error {
 	r.Time = j.now().UTC()
 	if j.count == 0 {
@@ -97,17 +98,18 @@ func (j *Journal) Append(r Record) error {
 	return nil
 }
 
-// Close closes the file.
+// Close closes the file. The journal does not have to have ended.
 func (j *Journal) Close() error { return j.file.Close() }
 
-// Read returns the records of the transaction to generation to. If it has
-// anything that this kollet does not know, the error is a *format.UnknownError.
+// Read returns the records of the transaction to generation to. If the journal has
+// content that this kollet does not know, the error is a *format.UnknownError.
 func Read(dir string, to int) ([]Record, error) {
 	records, _, err := read(path(dir, to))
 	return records, err
 }
 
-// List returns the generations whose transactions have a journal, in order.
+// List returns the numbers of the generations whose transactions have a journal,
+// in order.
 func List(dir string) ([]int, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,12 +129,13 @@ func List(dir string) ([]int, error) {
 	return numbers, nil
 }
 
-// Ended reports whether a transaction needs nothing more.
+// Ended reports whether a transaction has ended. If not, it has to be recovered.
 func Ended(records []Record) bool {
 	return len(records) > 0 && records[len(records)-1].Event == End
 }
 
-// HasCommitted reports whether a transaction passed its point of no return.
+// HasCommitted reports whether a transaction committed. If so, recovery finishes
+// it; otherwise, recovery undoes it.
 func HasCommitted(records []Record) bool {
 	return slices.ContainsFunc(records, func(r Record) bool { return r.Event == Commit })
 }
@@ -141,7 +144,7 @@ func path(dir string, to int) string {
 	return filepath.Join(dir, fmt.Sprintf("%06d.jsonl", to))
 }
 
-// read returns the records of a journal and how many bytes of it are whole lines.
+// read returns the records of a journal and the size of its complete lines.
 func read(path string) ([]Record, int64, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -162,7 +165,7 @@ func parse(path string, data []byte) ([]Record, int64, error) {
 		number := len(records) + 1
 		r, unknown, err := decode(line, number == 1)
 		if err != nil {
-			return nil, 0, fmt.Errorf("%s:%d: damaged record (%w); move the file aside once the node has been looked at", path, number, err)
+			return nil, 0, fmt.Errorf("%s:%d: damaged record (%w); inspect the node, then move the file away", path, number, err)
 		}
 		records = append(records, r)
 		if unknown != "" {

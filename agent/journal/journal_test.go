@@ -198,7 +198,7 @@ func TestEmptyJournalEnds(t *testing.T) {
 	}
 }
 
-// What another version wrote is refused in words, and stays as it is.
+// What another version wrote is refused, and not changed.
 func TestUnknown(t *testing.T) {
 	const v9 = `{"format":1,"kollet":"9.0","event":"begin","to":7}` + "\n"
 	for name, c := range map[string]struct{ text, want string }{

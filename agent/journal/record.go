@@ -21,40 +21,40 @@ type Event string
 
 const (
 	Begin  Event = "begin"  // the transaction starts; From, To and Reason are set
-	Intent Event = "intent" // a step is about to be done
-	Done   Event = "done"   // it was done
-	Failed Event = "failed" // it was not; Note says why
-	Undo   Event = "undo"   // a step is about to be undone
-	Undone Event = "undone" // it was undone
-	Commit Event = "commit" // the new generation is trusted: from here there is no way back
-	End    Event = "end"    // nothing is left to do; Outcome says how it ended
+	Intent Event = "intent" // Step starts
+	Done   Event = "done"   // Step succeeded
+	Failed Event = "failed" // Step, or undoing it, failed; Note says why
+	Undo   Event = "undo"   // undoing Step starts
+	Undone Event = "undone" // Step is undone
+	Commit Event = "commit" // the new generation is the node's; recovery only goes forward from here
+	End    Event = "end"    // the transaction ended; Outcome is set
 )
 
 // StepKind is a kind of step.
 type StepKind string
 
 const (
-	Check         StepKind = "check"          // what an upgrade needs is there
-	Pull          StepKind = "pull"           // images are fetched
-	Render        StepKind = "render"         // the new generation's directory is written
-	Stage         StepKind = "stage"          // new containers wait at their gates
-	ProtectGuests StepKind = "protect-guests" // guests are moved out of the containers to be stopped
-	CutOver       StepKind = "cut-over"       // Services are replaced
-	FindGuests    StepKind = "find-guests"    // every guest is still there
-	Verify        StepKind = "verify"         // the new generation is healthy
+	Check         StepKind = "check"          // run the prechecks
+	Pull          StepKind = "pull"           // fetch images
+	Render        StepKind = "render"         // write the new generation's directory
+	Stage         StepKind = "stage"          // start new containers, up to their gates
+	ProtectGuests StepKind = "protect-guests" // move guests out of the containers that will be stopped
+	CutOver       StepKind = "cut-over"       // replace the tasks of Services
+	FindGuests    StepKind = "find-guests"    // check that every guest still runs
+	Verify        StepKind = "verify"         // wait until the new generation is healthy
 )
 
 // Step is one step of a transaction.
 type Step struct {
 	Kind     StepKind `json:"kind"`
-	Services []string `json:"services,omitempty"` // that are cut over together, in start order; none for other kinds
+	Services []string `json:"services,omitempty"` // of a cutover, in start order; empty for other kinds
 }
 
 // String is the step as users read it: "stage", "cut over nova-libvirt".
 func (s Step) String() string { return s.Text(Intent) }
 
-// Text is what users read of a step and what happens to it: "cut over a, b",
-// "undo stage", "pull (failed)".
+// Text describes the event of a step to users: "cut over a, b", "undo stage",
+// "pull (failed)".
 func (s Step) Text(e Event) string {
 	text := strings.ReplaceAll(string(s.Kind), "-", " ")
 	if len(s.Services) > 0 {
@@ -74,17 +74,17 @@ func (s Step) Text(e Event) string {
 type Outcome string
 
 const (
-	Committed  Outcome = "committed"     // the node is on the new generation
-	Unchanged  Outcome = "nothing to do" // the new generation would equal the old one
-	RolledBack Outcome = "rolled back"   // services were cut over, and cut back
-	Discarded  Outcome = "discarded"     // it failed before any service was touched
-	Stuck      Outcome = "needs an operator"
+	Committed  Outcome = "committed"         // the new generation runs
+	Unchanged  Outcome = "nothing to do"     // the new generation would equal the old one
+	RolledBack Outcome = "rolled back"       // the old generation runs again
+	Discarded  Outcome = "discarded"         // the upgrade failed before any service was cut over
+	Stuck      Outcome = "needs an operator" // the old generation runs again, but is not healthy
 )
 
 // Record is one line of a journal.
 type Record struct {
-	Format   int                 `json:"format,omitempty"` // of the journal; set by Append in its first record
-	Version  string              `json:"kollet,omitempty"` // that writes the journal; in its first record
+	Format   int                 `json:"format,omitempty"` // of the journal, in its first record; set by Append
+	Version  string              `json:"kollet,omitempty"` // of the kollet that writes the journal, in its first record; set by Append
 	Time     time.Time           `json:"time"`
 	Event    Event               `json:"event"`
 	Step     Step                `json:"step,omitzero"`
@@ -92,17 +92,17 @@ type Record struct {
 	From     int                 `json:"from,omitempty"`
 	To       int                 `json:"to,omitempty"`
 	Reason   string              `json:"reason,omitempty"`
-	Previous map[string][]string `json:"previous,omitempty"` // service: containers that ran before its cut over
-	Gaps     map[string]Gap      `json:"gaps,omitempty"`     // service: how long it was away
+	Previous map[string][]string `json:"previous,omitempty"` // service: containers that ran before its cutover
+	Gaps     map[string]Gap      `json:"gaps,omitempty"`     // by service
 	Outcome  Outcome             `json:"outcome,omitempty"`
 }
 
-// Gap is how long one service was away during its cut over, in milliseconds
-// after its old process was told to stop.
+// Gap is the gap of one service in its cutover. Times are in milliseconds after
+// the old task was told to stop.
 type Gap struct {
-	Ended   float64 `json:"ended_ms"`   // the old process was gone
-	Opened  float64 `json:"opened_ms"`  // the new one was let go
-	Healthy float64 `json:"healthy_ms"` // every probe had passed once
+	Ended   float64 `json:"ended_ms"`   // the old task has ended
+	Opened  float64 `json:"opened_ms"`  // the new task's gate is open
+	Healthy float64 `json:"healthy_ms"` // every probe has passed once
 }
 
 var (
@@ -111,15 +111,15 @@ var (
 	outcomes  = []Outcome{Committed, Unchanged, RolledBack, Discarded, Stuck}
 )
 
-// decode reads the record on a line. What is not known is returned in words; an
-// error means that the line is damaged.
+// decode reads the record on a line. unknown describes content that this version
+// does not know. An error means that the line is damaged.
 func decode(line []byte, first bool) (r Record, unknown string, err error) {
 	var h format.Header
 	if err := json.Unmarshal(line, &h); err != nil {
 		return r, "", err
 	}
 	if first && h.Format != 0 && h.Format != Format {
-		return Record{Version: h.Kollet}, h.Unknown(Format), nil // the rest may mean anything
+		return Record{Version: h.Kollet}, h.Unknown(Format), nil // the other fields can have another meaning
 	}
 	if err := json.Unmarshal(line, &r); err != nil {
 		return r, "", err
@@ -128,7 +128,7 @@ func decode(line []byte, first bool) (r Record, unknown string, err error) {
 		return r, unknown, nil
 	}
 	if !r.fits(first) {
-		return r, "", errors.New("no record of a journal, or not at its place")
+		return r, "", errors.New("incomplete, or in the wrong place")
 	}
 	if first && h.Format == 0 {
 		return r, h.Unknown(Format), nil
@@ -149,8 +149,8 @@ func (r Record) unknown() string {
 	return ""
 }
 
-// fits reports whether a record is complete and may be where it is. Recovery
-// ends a journal that a crash left empty: its only record is the end.
+// fits reports whether a record is complete and allowed at its place. After a
+// crash that left the journal empty, recovery's End is its only record.
 func (r Record) fits(first bool) bool {
 	switch r.Event {
 	case Begin:
@@ -165,8 +165,8 @@ func (r Record) fits(first bool) bool {
 	return false
 }
 
-// lastStep is the last step that a journal of any format names, as users read
-// it; empty if none can be found.
+// lastStep returns the last step in a journal of any format, as users read it;
+// empty if there is none.
 func lastStep(journal []byte) string {
 	last := ""
 	for line := range strings.Lines(string(journal)) {
@@ -174,7 +174,7 @@ func lastStep(journal []byte) string {
 		if json.Unmarshal([]byte(line), &named) != nil || len(named.Step) == 0 {
 			continue
 		}
-		var text string // as it was before it had fields
+		var text string // before formats had numbers, a step was a text
 		var step Step
 		switch {
 		case json.Unmarshal(named.Step, &text) == nil:
