@@ -15,18 +15,17 @@ import (
 
 const module = "github.com/kollet/kollet"
 
-// rooms lists which of kollet's own packages each package may import. Every
-// package has an entry of its own; only test code shares one ("x/..." is x and
-// what is below it). Dependencies point one way: cmd, agent, then containers and
-// configs, which do not know each other. agent/host, which reads the machine, is
-// below all of them.
-var rooms = map[string][]string{
+// allowed lists which of kollet's packages each package may import. Every package has its
+// own entry; only test code shares one ("x/..." is x and everything below it).
+// Dependencies point one way: from cmd to agent to containers and configs, which do not
+// import each other. agent/host, which reads the machine, is below all of them.
+var allowed = map[string][]string{
 	"cmd/kollet": {"agent", "agent/doctor", "agent/durable", "agent/firstboot", "agent/format", "agent/generation", "agent/host", "agent/journal",
 		"agent/node", "agent/nodefile", "agent/seed", "agent/target", "agent/upgrade", "agent/userdata", "cmd/kollet/reference", "cmd/kollet/view",
 		"configs/report", "containers", "containers/containerd", "containers/docker"},
 	"cmd/kollet/view":      {"agent", "agent/doctor", "agent/journal", "agent/node", "agent/plan", "agent/seed", "agent/upgrade", "agent/userdata"},
 	"cmd/kollet/reference": {"agent/nodefile", "configs"},
-	"cmd/kollet-start":     {"agent/gate"}, // it is small because it knows nothing else
+	"cmd/kollet-start":     {"agent/gate"}, // keeps the program small
 
 	"agent": {"agent/doctor", "agent/fetch", "agent/firstboot", "agent/format", "agent/generation", "agent/guest", "agent/health", "agent/journal",
 		"agent/node", "agent/plan", "agent/target", "agent/upgrade", "containers", "containers/failure"},
@@ -70,14 +69,14 @@ var rooms = map[string][]string{
 	"containers/login":              {},
 
 	"test/...":          {"..."},
-	"test/machine/...":  {"test/machine/..."}, // it serves tests of every part
+	"test/machine/...":  {"test/machine/..."}, // tests of every package use it
 	"test/architecture": {},
 }
 
-// guarded says who may import a library, or a part of the standard library,
-// that one room should keep to itself.
+// guarded lists which packages may import a library, or a package of the standard library,
+// that is restricted to them.
 var guarded = map[string][]string{
-	"github.com/docker/docker/...":         {"containers/docker"}, // so that a move to its successor is a day's work
+	"github.com/docker/docker/...":         {"containers/docker"}, // to limit the work of moving to its successor
 	"github.com/docker/cli/...":            {"containers/login"},
 	"github.com/containerd/containerd/...": {"containers/containerd"},
 	"gopkg.in/yaml.v3":                     {"agent/nodefile", "agent/userdata", "cmd/kollet/view/...", "cmd/kollet/reference"}, // no longer developed
@@ -90,7 +89,7 @@ var guarded = map[string][]string{
 	"testing":                              {"test/...", "containers/conformance"},
 }
 
-// listed is what this test reads of `go list -json`.
+// listed is a package as `go list -json` prints it, as far as this test needs it.
 type listed struct {
 	ImportPath                         string
 	Imports, TestImports, XTestImports []string
@@ -134,30 +133,30 @@ func TestEntriesMatch(t *testing.T) {
 	all := packages(t)
 	for _, p := range all {
 		name := own(p.ImportPath)
-		if _, ok := rooms[name]; !ok && !matches("test/...", name) {
+		if _, ok := allowed[name]; !ok && !matches("test/...", name) {
 			t.Errorf("%s has no entry of its own", name)
 		}
-		for _, pattern := range rooms[name] {
+		for _, pattern := range allowed[name] {
 			used := slices.ContainsFunc(p.Imports, func(path string) bool {
 				return strings.HasPrefix(path, module) && matches(pattern, own(path))
 			})
 			if !used && !strings.HasSuffix(pattern, "...") {
-				t.Errorf("rooms[%q]: %s is not imported; remove it", name, pattern)
+				t.Errorf("allowed[%q]: %s is not imported; remove it", name, pattern)
 			}
 		}
 	}
 	exists := func(pattern string) bool {
 		return slices.ContainsFunc(all, func(p listed) bool { return matches(pattern, own(p.ImportPath)) })
 	}
-	for room, mayImport := range rooms {
-		for _, pattern := range append([]string{room}, mayImport...) {
+	for name, imports := range allowed {
+		for _, pattern := range append([]string{name}, imports...) {
 			if !exists(pattern) {
-				t.Errorf("rooms[%q]: there is no package %s", room, pattern)
+				t.Errorf("allowed[%q]: there is no package %s", name, pattern)
 			}
 		}
 	}
-	for library, rooms := range guarded {
-		for _, pattern := range rooms {
+	for library, importers := range guarded {
+		for _, pattern := range importers {
 			if !exists(pattern) {
 				t.Errorf("guarded[%q]: there is no package %s", library, pattern)
 			}
@@ -181,9 +180,9 @@ func TestCheck(t *testing.T) {
 		{"further down", listed{ImportPath: "agent/upgrade", Imports: []string{"m/configs/redact"}}, "agent/upgrade must not import configs/redact"},
 		{"upwards in a test", listed{ImportPath: "configs", TestImports: []string{"m/agent"}}, "configs must not import agent"},
 		{"a guarded library", listed{ImportPath: "agent", Imports: []string{"github.com/docker/docker/client"}}, "agent must not import github.com/docker/docker/client"},
-		{"its name's beginning", listed{ImportPath: "agent", Imports: []string{"github.com/docker/docker-thing"}}, ""},
+		{"a prefix of a guarded library", listed{ImportPath: "agent", Imports: []string{"github.com/docker/docker-thing"}}, ""},
 		{"testing in the product", listed{ImportPath: "agent", Imports: []string{"testing"}}, "agent must not import testing"},
-		{"a new package", listed{ImportPath: "util"}, "util is in none of the rooms"},
+		{"a new package", listed{ImportPath: "util"}, "util has no entry"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.p.ImportPath = module + "/" + c.p.ImportPath
@@ -202,12 +201,12 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// check returns what is wrong with a package's imports.
+// check returns the problems with a package's imports.
 func check(p listed) (problems []string) {
 	name := own(p.ImportPath)
-	may, found := allowed(name)
+	may, found := entry(name)
 	if !found {
-		return []string{fmt.Sprintf("%s is in none of the rooms of test/architecture; draw it in", name)}
+		return []string{fmt.Sprintf("%s has no entry in test/architecture; add one", name)}
 	}
 	bad := func(path string, may []string) {
 		problems = append(problems, fmt.Sprintf("%s must not import %s; it may import %v", name, path, may))
@@ -221,11 +220,11 @@ func check(p listed) (problems []string) {
 		}
 		for library, in := range guarded {
 			if matches(library, path) && !slices.ContainsFunc(in, func(pattern string) bool { return matches(pattern, name) }) {
-				problems = append(problems, fmt.Sprintf("%s must not import %s; only %v may", name, path, in))
+				problems = append(problems, fmt.Sprintf("%s must not import %s; only %v may import it", name, path, in))
 			}
 		}
 	}
-	// Tests may also use what lies anywhere below, test code, and engines by name.
+	// Tests may also import everything below their package, test code, and engines.
 	may = append(below(name), name, "test/...", "containers/...")
 	for _, path := range slices.Concat(p.TestImports, p.XTestImports) {
 		if strings.HasPrefix(path, module) && !slices.ContainsFunc(may, func(pattern string) bool { return matches(pattern, own(path)) }) {
@@ -235,13 +234,12 @@ func check(p listed) (problems []string) {
 	return problems
 }
 
-// below returns everything that a package may import, directly or through
-// others.
+// below returns everything that a package may import, directly or indirectly.
 func below(name string) []string {
-	found, _ := allowed(name)
+	found, _ := entry(name)
 	found = slices.Clone(found)
 	for i := 0; i < len(found); i++ {
-		next, _ := allowed(found[i])
+		next, _ := entry(found[i])
 		for _, pattern := range next {
 			if !slices.Contains(found, pattern) {
 				found = append(found, pattern)
@@ -251,21 +249,21 @@ func below(name string) []string {
 	return found
 }
 
-// allowed returns the entry of the most specific room.
-func allowed(name string) (may []string, found bool) {
+// entry returns the most specific entry for a package.
+func entry(name string) (may []string, found bool) {
 	longest := -1
-	for room, m := range rooms {
-		if l := len(strings.TrimSuffix(room, "/...")); matches(room, name) && (l > longest || l == longest && room == name) {
+	for pattern, m := range allowed {
+		if l := len(strings.TrimSuffix(pattern, "/...")); matches(pattern, name) && (l > longest || l == longest && pattern == name) {
 			may, found, longest = m, true, l
 		}
 	}
 	return may, found
 }
 
-// own is a package's path within this module.
+// own returns a package's path within this module.
 func own(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, module), "/") }
 
-// matches tells whether a path is what a pattern stands for.
+// matches reports whether a pattern matches a path.
 func matches(pattern, path string) bool {
 	if pattern == "..." {
 		return true

@@ -1,4 +1,3 @@
-// Package architecture states which package may import which, and has no code
-// but the test that keeps it so. .golangci.yml draws the same picture for
-// editors; this one needs nothing but Go.
+// Package architecture tests which packages import which. .golangci.yml has a
+// coarser version of the same rules for editors; this test needs only Go.
 package architecture
