@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
-	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/plan"
@@ -79,24 +78,6 @@ func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 	return tx.result(), t.Redact(err)
 }
 
-// transaction takes the node from one generation to the next.
-type transaction struct {
-	node    *node.Node
-	target  *target.Target // only its redactor is set in recovery
-	images  target.Images
-	plan    plan.Plan
-	from    generation.Generation
-	to      generation.Generation
-	journal *journal.Journal
-	outcome journal.Outcome
-
-	started  []step                 // steps whose intent is in the journal, in order
-	previous map[string][]string    // service: containers that ran before its cut over
-	gaps     map[string]journal.Gap // service: how long it was away
-	guests   []guest.Guest          // that ran before the first cut over
-	watch    *watch                 // of the containers that were cut over
-}
-
 // begin starts the journal of a transaction to the next generation.
 func begin(n *node.Node, t *target.Target, images target.Images, changes plan.Plan, current generation.Generation) (*transaction, error) {
 	number, err := nextNumber(n)
@@ -115,15 +96,6 @@ func begin(n *node.Node, t *target.Target, images target.Images, changes plan.Pl
 	tx.target, tx.images, tx.plan = t, images, changes
 	tx.to = generation.Generation{Number: number, Reason: t.Reason, Created: n.Host.Now().UTC(), Version: n.Version, Engine: t.Engine}
 	return tx, nil
-}
-
-func newTransaction(n *node.Node, j *journal.Journal, from generation.Generation) *transaction {
-	return &transaction{
-		node: n, journal: j, from: from,
-		previous: map[string][]string{},
-		gaps:     map[string]journal.Gap{},
-		watch:    newWatch(n),
-	}
 }
 
 // nextNumber never returns a number that was used before, so that history is
@@ -284,11 +256,6 @@ func (t *transaction) unchanged() bool {
 			old, ok := t.from.Service(s.Name)
 			return !ok || !plan.SamePolicy(old, s)
 		})
-}
-
-// touched reports whether anything that ran may have been stopped.
-func (t *transaction) touched() bool {
-	return slices.ContainsFunc(t.started, func(s step) bool { return s.kind == journal.CutOver })
 }
 
 func (t *transaction) result() Result {

@@ -4,10 +4,11 @@
 // whenever kollet, the engine or the machine dies, recovery reads the journal and
 // knows what to undo or, after the commit, what to finish.
 //
-// Read steps.go first: it lists the steps in order. run.go runs and undoes them,
-// recover.go undoes those of an interrupted upgrade. The other files hold the
-// steps, in the order in which they run: stage.go, guests.go, cutover.go with
-// oldtask.go and newtask.go, verify.go, tidy.go.
+// Read steps.go first: it lists the steps in order. transaction.go holds what they
+// work on, run.go runs and undoes them, recover.go undoes those of an interrupted
+// upgrade. The other files hold the steps in the order in which they run:
+// stage.go, guests.go, cutover.go with oldtask.go and newtask.go, verify.go,
+// tidy.go.
 package upgrade
 
 import (
@@ -16,19 +17,6 @@ import (
 
 	"github.com/kollet/kollet/agent/journal"
 )
-
-// step is one step of a transaction. Both functions may run again after they
-// were interrupted at any point.
-type step struct {
-	kind     journal.StepKind
-	services []string                                           // that are cut over
-	snapshot func(context.Context) (map[string][]string, error) // optional: the containers to record in the step's intent, by service
-	do       func(context.Context) error
-	undo     func(context.Context) error // nil: there is nothing to undo
-}
-
-// id is the step as the journal records it.
-func (s step) id() journal.Step { return journal.Step{Kind: s.kind, Services: s.services} }
 
 // prepareSteps are the steps that do not touch the running node: a failure costs
 // nothing.
