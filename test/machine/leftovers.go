@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -163,15 +164,12 @@ func bootID() (string, error) {
 
 // eachGroup visits the cgroups directly below the root of every hierarchy.
 func eachGroup(visit func(path string) error) error {
-	all, err := mounts()
+	all, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 	if err != nil {
 		return err
 	}
 	for _, m := range all {
-		if m.fs != "cgroup" && m.fs != "cgroup2" {
-			continue
-		}
-		entries, err := os.ReadDir(m.point)
+		entries, err := os.ReadDir(m.Mountpoint)
 		if err != nil {
 			return err
 		}
@@ -179,7 +177,7 @@ func eachGroup(visit func(path string) error) error {
 			if !e.IsDir() {
 				continue
 			}
-			if err := visit(filepath.Join(m.point, e.Name())); err != nil {
+			if err := visit(filepath.Join(m.Mountpoint, e.Name())); err != nil {
 				return err
 			}
 		}

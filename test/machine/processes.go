@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // command returns the name of a process's program, empty if the process is gone.
@@ -25,21 +28,19 @@ func cmdline(pid int) string {
 // rootBelow reports whether a process's root file system is below dir, like a container's:
 // a directory there, or an overlay with layers there.
 func rootBelow(pid int, dir string) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	f, err := os.Open(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
 		return false
 	}
-	all, err := parseMounts(string(text))
-	if err != nil {
-		return false
-	}
-	for _, m := range all {
-		if m.point == "/" && strings.Contains(m.line, dir+"/") {
-			return true
-		}
-	}
-	return false
+	defer f.Close()
+	roots, err := mountinfo.GetMountsFromReader(f, func(m *mountinfo.Info) (skip, stop bool) { return m.Mountpoint != "/", false })
+	return err == nil && slices.ContainsFunc(roots, func(m *mountinfo.Info) bool {
+		return strings.Contains(m.Root, dir+"/") || strings.Contains(m.VFSOptions, escapeBlanks.Replace(dir)+"/")
+	})
 }
+
+// escapeBlanks writes a path as the kernel does in a mount's options.
+var escapeBlanks = strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`)
 
 // killAll kills the chosen processes until none is left, because a process may have started
 // another one before it was killed.
