@@ -43,10 +43,10 @@ func TestUnbroken(t *testing.T) {
 	}{
 		{nil, ""},
 		{[]int{1, 2, 3}, ""},
-		{[]int{2, 3}, "tick 2 where 1"},
-		{[]int{1, 3}, "tick 3 where 2"},
-		{[]int{1, 2, 2}, "tick 2 where 3"},
-		{[]int{1, 2, 1, 2}, "tick 1 where 3"},
+		{[]int{2, 3}, "tick 2, expected 1"},
+		{[]int{1, 3}, "tick 3, expected 2"},
+		{[]int{1, 2, 2}, "tick 2, expected 3"},
+		{[]int{1, 2, 1, 2}, "tick 1, expected 3"},
 	} {
 		err := Unbroken(c.ticks)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
