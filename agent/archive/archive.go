@@ -1,7 +1,7 @@
-// Package archive looks into image archives: which images a file holds, without
-// an engine, and its content without compression, for an engine. An archive is
-// a tar as `docker save` writes it or an OCI image layout in a tar, as it is or
-// compressed by gzip or zstd.
+// Package archive reads image archives: it lists their images without an engine,
+// and decompresses them for an engine. An archive is a tar file with the output of
+// `docker save` or with an OCI image layout, optionally compressed with gzip or
+// zstd.
 package archive
 
 import (
@@ -24,9 +24,9 @@ import (
 
 // Image is one image in an archive.
 type Image struct {
-	Name   string // in full, such as docker.io/library/debian:12; as it stands there if it is no name
-	ID     string // sha256:… of its configuration; empty if the archive does not say
-	Digest string // sha256:… of its manifest; likewise
+	Name   string // in full, such as docker.io/library/debian:12; unchanged if it is not a valid name
+	ID     string // sha256:… of its configuration; may be empty
+	Digest string // sha256:… of its manifest; may be empty
 }
 
 // The files of an archive that name its images.
@@ -35,15 +35,15 @@ const (
 	ociIndex    = "index.json"    // opencontainers/image-spec: image-layout.md
 )
 
-// Where a layout names an image: containerd writes the first, in full.
+// nameKeys are the annotations with an image's name in a layout. containerd writes
+// the first, with the full name.
 var nameKeys = []string{"io.containerd.image.name", "org.opencontainers.image.ref.name"}
 
-// largestIndex bounds what is read into memory.
-const largestIndex = 8 << 20
+// maxIndex bounds the size of an index, which is read into memory.
+const maxIndex = 8 << 20
 
-// List says which images an archive holds. It reads to the archive's end, so
-// that one which was cut short, or whose checksum is wrong, is found before an
-// engine sees it.
+// List returns the images in an archive. It reads the whole archive, so that a
+// truncated one, or one with a wrong checksum, is detected before an engine gets it.
 func List(file string) ([]Image, error) {
 	content, err := Open(file)
 	if err != nil {
@@ -52,7 +52,7 @@ func List(file string) ([]Image, error) {
 	defer content.Close()
 	images, err := list(content.tar())
 	if err == nil {
-		_, err = io.Copy(io.Discard, content) // padding, and the checksum behind it
+		_, err = io.Copy(io.Discard, content) // padding and checksum
 	}
 	if err != nil {
 		return nil, damaged(file, err)
@@ -61,13 +61,13 @@ func List(file string) ([]Image, error) {
 }
 
 func damaged(file string, err error) error {
-	if errors.Is(err, errNone) {
+	if errors.Is(err, errNone) || errors.Is(err, errNotFile) {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	return fmt.Errorf("%s: the archive is damaged or cut short: %w; copy it anew", file, err)
+	return fmt.Errorf("%s: the archive is damaged or truncated: %w; copy it again", file, err)
 }
 
-var errNone = errors.New("no image archive: it has neither manifest.json nor index.json; write one with docker save, or skopeo copy to docker-archive")
+var errNone = errors.New("not an image archive: it has neither manifest.json nor index.json; create one with docker save, or with skopeo copy to docker-archive")
 
 func list(content *tar.Reader) ([]Image, error) {
 	var images []Image
@@ -88,7 +88,7 @@ func list(content *tar.Reader) ([]Image, error) {
 			continue
 		}
 		found = true
-		data, err := io.ReadAll(io.LimitReader(content, largestIndex))
+		data, err := io.ReadAll(io.LimitReader(content, maxIndex))
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +159,7 @@ func isDigest(text string) bool {
 	return ok && len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
 }
 
-// Full completes an image's name as engines do; what is no name stays as it is.
+// Full completes an image's name as engines do. It returns an invalid name unchanged.
 func Full(name string) string {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
@@ -168,7 +168,8 @@ func Full(name string) string {
 	return reference.TagNameOnly(named).String()
 }
 
-// Has reports whether one of the images is meant by a reference, or has the id.
+// Has reports whether one of the images has the reference's name or digest, or the
+// ID.
 func Has(images []Image, ref, id string) bool {
 	full := Full(ref)
 	_, digest, _ := strings.Cut(full, "@")
@@ -177,26 +178,26 @@ func Has(images []Image, ref, id string) bool {
 	})
 }
 
-// Content is an archive's tar, without compression.
+// Content is the decompressed tar of an archive.
 type Content struct {
 	Size int64 // of the file
 
 	file    *os.File
-	plain   bool // the file is the tar itself
+	plain   bool // the file is not compressed
 	content io.Reader
 	close   func()
 	err     error
 }
 
-// Compressions, by how they begin (RFC 1952, RFC 8878).
+// How compressed files begin (RFC 1952, RFC 8878).
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// largestWindow is that of zstd --ultra -22; a file may ask for more memory
-// than there is.
-const largestWindow = 128 << 20
+// maxWindow is the window of zstd --ultra -22. A file may ask for more memory than
+// the host has.
+const maxWindow = 128 << 20
 
 // Open opens an archive.
 func Open(file string) (*Content, error) {
@@ -222,14 +223,14 @@ func (c *Content) begin() error {
 	}
 	c.Size = info.Size()
 	in := bufio.NewReaderSize(c.file, 64<<10)
-	magic, _ := in.Peek(4) // a shorter file is no archive, which its reader will say
+	magic, _ := in.Peek(4) // reading a shorter file fails later
 	switch {
 	case bytes.HasPrefix(magic, gzipMagic):
 		z, err := gzip.NewReader(in)
 		c.content = z
 		return err
 	case bytes.HasPrefix(magic, zstdMagic):
-		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(largestWindow))
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 		if err == nil {
 			c.content, c.close = z, z.Close
 		}
@@ -240,10 +241,9 @@ func (c *Content) begin() error {
 	return err
 }
 
-var errNotFile = errors.New("it is no file; name files, such as DIR/*.tar")
+var errNotFile = errors.New("it is not a regular file; name files, such as DIR/*.tar")
 
-// tar reads the archive's files. Over those of a tar that is not compressed it
-// can seek.
+// tar returns a reader of the archive's files. It can seek in an uncompressed tar.
 func (c *Content) tar() *tar.Reader {
 	if c.plain {
 		return tar.NewReader(c.file)
@@ -260,7 +260,7 @@ func (c *Content) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Done is how much of the file was read.
+// Done returns how many bytes of the file were read.
 func (c *Content) Done() int64 {
 	at, err := c.file.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -269,7 +269,8 @@ func (c *Content) Done() int64 {
 	return at
 }
 
-// Err is why reading failed, whatever whoever read made of it.
+// Err returns the error of the last failed read, which an engine's client may have
+// replaced by its own.
 func (c *Content) Err() error { return c.err }
 
 // Close closes the archive.

@@ -88,16 +88,16 @@ func TestList(t *testing.T) {
 		"both":                 {packed(t, oci, layer, saved), slices.Concat(ociImages, savedImages), ""},
 		"gzip":                 {gzipped(t, packed(t, layer, saved)), savedImages, ""},
 		"zstd":                 {zstded(t, packed(t, layer, saved)), savedImages, ""},
-		"empty":                {nil, nil, "no image archive"},
-		"text":                 {[]byte(strings.Repeat("hello\n", 200)), nil, "damaged or cut short: archive/tar: invalid tar header"},
-		"another tar":          {packed(t, layer), nil, "no image archive: it has neither"},
-		"cut in a layer":       {packed(t, saved, layer)[:4000], nil, "damaged or cut short: unexpected EOF"},
-		"cut before its index": {packed(t, layer, saved)[:60_000], nil, "damaged or cut short: unexpected EOF"},
-		"gzip cut short":       {half(gzipped(t, packed(t, saved, layer))), nil, "damaged or cut short: unexpected EOF"},
-		"gzip without its end": {short(gzipped(t, packed(t, saved, layer)), 4), nil, "damaged or cut short: unexpected EOF"},
-		"gzip with a flip":     {flip(gzipped(t, packed(t, saved, layer))), nil, "damaged or cut short: "},
-		"zstd cut short":       {half(zstded(t, packed(t, saved, layer))), nil, "damaged or cut short: unexpected EOF"},
-		"zstd with a flip":     {flip(zstded(t, packed(t, saved, layer))), nil, "damaged or cut short: "},
+		"empty":                {nil, nil, "not an image archive"},
+		"text":                 {[]byte(strings.Repeat("hello\n", 200)), nil, "damaged or truncated: archive/tar: invalid tar header"},
+		"another tar":          {packed(t, layer), nil, "not an image archive: it has neither"},
+		"cut in a layer":       {packed(t, saved, layer)[:4000], nil, "damaged or truncated: unexpected EOF"},
+		"cut before its index": {packed(t, layer, saved)[:60_000], nil, "damaged or truncated: unexpected EOF"},
+		"gzip truncated":       {half(gzipped(t, packed(t, saved, layer))), nil, "damaged or truncated: unexpected EOF"},
+		"gzip without its end": {short(gzipped(t, packed(t, saved, layer)), 4), nil, "damaged or truncated: unexpected EOF"},
+		"gzip with a flip":     {flip(gzipped(t, packed(t, saved, layer))), nil, "damaged or truncated: "},
+		"zstd truncated":       {half(zstded(t, packed(t, saved, layer))), nil, "damaged or truncated: unexpected EOF"},
+		"zstd with a flip":     {flip(zstded(t, packed(t, saved, layer))), nil, "damaged or truncated: "},
 		"index is no JSON":     {packed(t, entry{"manifest.json", "[{"}), nil, "manifest.json: unexpected end of JSON input"},
 		"index is another":     {packed(t, entry{"index.json", "[]"}), nil, "index.json: json: cannot unmarshal"},
 	} {
@@ -112,7 +112,7 @@ func TestList(t *testing.T) {
 			}
 		})
 	}
-	if _, err := archive.List(t.TempDir()); err == nil || !strings.Contains(err.Error(), "it is no file") {
+	if _, err := archive.List(t.TempDir()); err == nil || !strings.Contains(err.Error(), "it is not a regular file") {
 		t.Errorf("a directory: %v", err)
 	}
 	if _, err := archive.List("/no/such/archive"); !os.IsNotExist(err) {
@@ -166,8 +166,8 @@ func TestHas(t *testing.T) {
 	}
 }
 
-// FuzzList: nothing makes it panic or hang; what it accepts has names that are
-// complete, and ids that are digests.
+// FuzzList checks that List does not panic or hang, and that names are complete and
+// IDs are digests.
 func FuzzList(f *testing.F) {
 	for _, seed := range [][]byte{packed(f, entry{"a/layer.tar", "x"}, saved), packed(f, oci), packed(f), nil} {
 		f.Add(seed)

@@ -5,5 +5,5 @@ import (
 	"bytes"
 )
 
-// ListTar is List of a tar in memory.
+// ListTar is List for a tar in memory.
 func ListTar(data []byte) ([]Image, error) { return list(tar.NewReader(bytes.NewReader(data))) }

@@ -54,8 +54,8 @@ func TestHTTP(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	// A proxy would answer for a service that is not there. This comes first,
-	// since net/http looks at the environment once.
+	// A proxy would answer for a missing service. This is set first, because
+	// net/http reads the environment once.
 	t.Setenv("HTTP_PROXY", server.URL)
 	t.Setenv("http_proxy", server.URL)
 	if err := try1(t, Target{}, nodefile.Probe{HTTP: "http://service.invalid/200"}); err == nil {
@@ -75,8 +75,8 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// inRoot starts a process whose root directory is dir, as that of a container's
-// first process is its root file system.
+// inRoot starts a process with the root directory dir, like the first process of a
+// container.
 func inRoot(t *testing.T, dir string) int {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
@@ -121,8 +121,8 @@ func listen(t *testing.T, path string) {
 	}()
 }
 
-// The container's links lead through its own file system: an absolute one to a
-// socket of its own is found, one that names a socket of the host is not.
+// Links are resolved in the container's file system: an absolute link to its own
+// socket is followed, one to a socket of the host is not.
 func TestUnix(t *testing.T) {
 	root, err := os.MkdirTemp("", "root") //nolint:usetesting // a socket's path is short
 	if err != nil {

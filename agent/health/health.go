@@ -1,5 +1,5 @@
-// Package health probes services: by a command in the container, a connection
-// or an HTTP request.
+// Package health probes services with a command in the container, a connection or
+// an HTTP request.
 package health
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// Execer runs commands in containers; an engine does.
+// Execer runs commands in containers. Engines implement it.
 type Execer interface {
 	Exec(ctx context.Context, id string, cmd containers.Exec) (int, error)
 }
@@ -29,11 +29,11 @@ type Target struct {
 	Engine Execer
 	Host   host.Host
 	ID     string // of the container
-	PID    int    // of its first process, for sockets in its file system
+	PID    int    // of its first process, to reach sockets in its file system
 	User   string // that probe commands run as
 }
 
-// Try runs every probe once, at the same time, and returns what failed.
+// Try runs every probe once, concurrently, and returns the first error.
 func Try(ctx context.Context, t Target, probes []nodefile.Probe) error {
 	var g errgroup.Group
 	for _, p := range probes {
@@ -42,20 +42,20 @@ func Try(ctx context.Context, t Target, probes []nodefile.Probe) error {
 	return g.Wait()
 }
 
-// Ready waits until each probe has passed once, within its own time.
+// Ready waits until each probe has passed once, within its start period.
 func Ready(ctx context.Context, t Target, probes []nodefile.Probe) error {
 	return each(ctx, probes, func(ctx context.Context, p nodefile.Probe) error {
 		return ready(ctx, t, p)
 	})
 }
 
-// Stable makes sure that each probe goes on passing for its stable time.
+// Stable checks that each probe keeps passing for its stable time.
 func Stable(ctx context.Context, t Target, probes []nodefile.Probe) error {
 	return each(ctx, probes, func(ctx context.Context, p nodefile.Probe) error {
 		until := time.Now().Add(p.Stable)
 		for {
 			if err := try(ctx, t, p); err != nil {
-				return fmt.Errorf("it was healthy, then %w", err)
+				return fmt.Errorf("became unhealthy: %w", err)
 			}
 			rest := time.Until(until)
 			if rest <= 0 {
@@ -76,22 +76,22 @@ func each(ctx context.Context, probes []nodefile.Probe, do func(context.Context,
 	return g.Wait()
 }
 
-// quick is how soon a probe that just failed is tried again at first: a service
-// is usually up long before its probe's own pause is over.
-const quick = 10 * time.Millisecond
+// firstRetry is the pause before the first retry of a probe. It doubles up to the
+// probe's interval: services usually start in much less than that.
+const firstRetry = 10 * time.Millisecond
 
 func ready(ctx context.Context, t Target, p nodefile.Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, p.StartPeriod)
 	defer cancel()
-	wait := quick
-	last := errors.New("no try was finished")
+	wait := firstRetry
+	last := errors.New("no probe completed")
 	for {
 		err := try(ctx, t, p)
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() == nil {
-			last = err // not merely cut short by the deadline
+			last = err // not caused by the deadline
 		}
 		wait = min(wait, p.Interval)
 		if pause(ctx, wait) != nil {
@@ -120,8 +120,7 @@ func try(ctx context.Context, t Target, p nodefile.Probe) error {
 	case p.TCP != "":
 		return dial(ctx, "tcp", p.TCP, p.TCP)
 	case p.Unix != "":
-		// The socket as the container sees it: its links lead through its own
-		// file system, not the host's.
+		// Resolve links in the container's file system, not the host's.
 		socket, err := t.Host.PathInside(t.PID, p.Unix)
 		if err != nil {
 			return fmt.Errorf("probe unix %s: %w", p.Unix, err)
@@ -142,8 +141,8 @@ func dial(ctx context.Context, network, address, shown string) error {
 	return conn.Close()
 }
 
-// client asks the service itself, anew each time: through a proxy that this
-// machine may use for pulls, or over an old connection, another could answer.
+// client connects to the service directly and for each request. A proxy that is
+// configured for pulls, or an old connection, could be answered by something else.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func get(ctx context.Context, url string) error {
@@ -174,7 +173,7 @@ func execute(ctx context.Context, t Target, argv []string) error {
 	return nil
 }
 
-// lastLine is what a failed command most likely had to say.
+// lastLine returns the last line of a failed command's output, usually its error.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {

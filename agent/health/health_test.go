@@ -15,8 +15,8 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// fake answers commands by their first word. In the bubble of a test its time
-// passes at once.
+// fake runs commands by their first word. In a synctest bubble its time passes at
+// once.
 type fake struct {
 	mu    sync.Mutex
 	tries map[string]int
@@ -40,12 +40,12 @@ func (f *fake) Exec(ctx context.Context, id string, cmd containers.Exec) (int, e
 
 func (f *fake) target() Target { return Target{Engine: f, ID: "container", User: "nova"} }
 
-// probe is one with the defaults of the node file.
+// probe returns a probe with the defaults of the node file.
 func probe(argv ...string) nodefile.Probe {
 	return nodefile.Probe{Exec: argv, Interval: time.Second, StartPeriod: time.Minute, Stable: 2 * time.Second, Timeout: 10 * time.Second}
 }
 
-// runaway is how many tries are a loop without pauses.
+// runaway is a number of tries that only a loop without pauses reaches.
 const runaway = 10_000
 
 func TestReady(t *testing.T) {
@@ -95,7 +95,7 @@ func TestReady(t *testing.T) {
 		"no try is finished": {5 * time.Second, func(ctx context.Context, _ string, _ int, _ io.Writer) (int, error) {
 			<-ctx.Done()
 			return 0, ctx.Err()
-		}, 5 * time.Second, 1, `not healthy within 5s: no try was finished`},
+		}, 5 * time.Second, 1, `not healthy within 5s: no probe completed`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -132,9 +132,9 @@ func TestStable(t *testing.T) {
 		"shorter than every": {time.Second, time.Minute, 0, 0, time.Second, 2, ""},
 		"zero":               {0, time.Second, 0, 0, 0, 1, ""},
 		"slow tries":         {5 * time.Second, time.Second, 3 * time.Second, 0, 7 * time.Second, 2, ""},
-		"fails at first":     {2 * time.Second, time.Second, 0, 1, 0, 1, `it was healthy, then probe "check": exit status 1`},
-		"fails at last":      {2 * time.Second, time.Second, 0, 3, 2 * time.Second, 3, `it was healthy, then probe "check": exit status 1`},
-		"a try hangs":        {2 * time.Second, time.Second, time.Hour, 0, 10 * time.Second, 1, `it was healthy, then probe "check": context deadline exceeded`},
+		"fails at first":     {2 * time.Second, time.Second, 0, 1, 0, 1, `became unhealthy: probe "check": exit status 1`},
+		"fails at last":      {2 * time.Second, time.Second, 0, 3, 2 * time.Second, 3, `became unhealthy: probe "check": exit status 1`},
+		"a try hangs":        {2 * time.Second, time.Second, time.Hour, 0, 10 * time.Second, 1, `became unhealthy: probe "check": context deadline exceeded`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -159,8 +159,7 @@ func TestStable(t *testing.T) {
 	}
 }
 
-// Each of several probes must hold, and the first that is given up ends the
-// wait for the others.
+// All probes must pass. The first that fails ends the wait for the others.
 func TestSeveralProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{do: func(_ context.Context, name string, try int, _ io.Writer) (int, error) {
@@ -194,7 +193,7 @@ func TestSeveralProbes(t *testing.T) {
 	})
 }
 
-// Who stops waiting is not told that a service is ill.
+// A cancelled wait does not report an unhealthy service.
 func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{do: func(context.Context, string, int, io.Writer) (int, error) { return 1, nil }}

@@ -209,8 +209,8 @@ func badArchives(t *testing.T, p *protocol) {
 		return n.must(1, append([]string{"bootstrap", "--wait", "0s"}, args...)...)
 	}
 	n.untouched(bootstrap("--archive", "/none.tar"), "nothing was touched", "/none.tar: file does not exist; put the archive there, or mount the drive")
-	n.untouched(bootstrap("--archive", "/short.tar.gz"), "nothing was touched", "/short.tar.gz: the archive is damaged or cut short: unexpected EOF; copy it anew")
-	n.untouched(bootstrap("--archive", "/text.tar"), "nothing was touched", "/text.tar: the archive is damaged or cut short")
+	n.untouched(bootstrap("--archive", "/short.tar.gz"), "nothing was touched", "/short.tar.gz: the archive is damaged or truncated: unexpected EOF; copy it again")
+	n.untouched(bootstrap("--archive", "/text.tar"), "nothing was touched", "/text.tar: the archive is damaged or truncated")
 	n.untouched(bootstrap("--archive", "/other.tar.gz"), "nothing was touched", "cannot be reached", "nor is it in an image archive: ", "/other.tar.gz has "+p.registry.Addr+"/test/tiny:v2")
 	n.untouched(bootstrap("--archive", "/other.tar.gz", "--pull", "never"), "tiny:v1 is not on this machine, and images.pull_policy is never; nor is it in", "/other.tar.gz has")
 	o := n.must(2, "bootstrap", "--archive", "relative.tar")
