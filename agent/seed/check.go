@@ -22,7 +22,7 @@ var (
 
 func item(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
 
-// identity checks what is about the machine as a whole.
+// identity checks the settings of the machine as a whole.
 func (c checker) identity() {
 	switch {
 	case c.Hostname == "":
@@ -38,14 +38,14 @@ func (c checker) identity() {
 		}
 	}
 	if c.RootPasswordHash != "" && !hash.MatchString(c.RootPasswordHash) {
-		c.bad("root_password_hash", "expected a hash, which begins like $6$; `mkpasswd -m sha-512` makes one of a password")
+		c.bad("root_password_hash", "expected a hash such as $6$…; `mkpasswd -m sha-512` prints one")
 	}
 	if c.Timezone != "" && !knownZone(c.Timezone) {
 		c.bad("timezone", "there is no time zone %q; expected one such as Europe/Berlin or UTC", c.Timezone)
 	}
 }
 
-// knownZone asks this machine, if it has a list of time zones.
+// knownZone looks a time zone up on this machine, if it has a list of them.
 func knownZone(name string) bool {
 	if !zone.MatchString(name) {
 		return false
@@ -57,12 +57,12 @@ func knownZone(name string) bool {
 	return err == nil
 }
 
-// publicKey checks a line of authorized_keys: type, key, comment. The key names
-// its type again (RFC 4253, 6.6). Options before it are the image's affair.
+// publicKey checks a line of authorized_keys: type, key, comment. The key contains
+// its type too (RFC 4253, 6.6).
 func publicKey(line string) error {
 	fields := strings.Fields(line)
 	if strings.Contains(line, "PRIVATE KEY") {
-		return fmt.Errorf("this is a private key; expected the public one, which ssh-keygen puts into a file ending in .pub")
+		return fmt.Errorf("this is a private key; expected the public key, which ssh-keygen writes to a .pub file")
 	}
 	if len(fields) < 2 {
 		return fmt.Errorf("expected a public key such as ssh-ed25519 AAAA… name, got %q", line)
@@ -73,12 +73,12 @@ func publicKey(line string) error {
 	}
 	size := binary.BigEndian.Uint32(data)
 	if int64(size) > int64(len(data)-4) || string(data[4:4+size]) != fields[0] {
-		return fmt.Errorf("the key is not of the type %s that stands before it; copy the whole line of the .pub file", fields[0])
+		return fmt.Errorf("the key is not of type %s; copy the whole line of the .pub file", fields[0])
 	}
 	return nil
 }
 
-// network checks the interfaces and what goes over them.
+// network checks the network configuration.
 func (c checker) network() {
 	for i, s := range c.DNS.Servers {
 		if a, err := netip.ParseAddr(s); err != nil || a.Zone() != "" {
@@ -91,7 +91,7 @@ func (c checker) network() {
 		}
 	}
 	if len(c.Interfaces) == 0 && len(c.DNS.Servers)+len(c.DNS.Search) > 0 {
-		c.bad("dns", "without interfaces all comes by DHCP, and this too; add interfaces, or drop it")
+		c.bad("dns", "needs interfaces, because DHCP sets it otherwise; add interfaces, or remove it")
 	}
 	names, macs, defaults := map[string]bool{}, map[string]bool{}, map[bool]string{}
 	for i := range c.Interfaces {
@@ -99,7 +99,7 @@ func (c checker) network() {
 		if !nic.MatchString(n.Name) {
 			c.bad(key+".name", "expected an interface's name, such as ens3, got %q", n.Name)
 		} else if names[n.Name] {
-			c.bad(key+".name", "two interfaces are called %s", n.Name)
+			c.bad(key+".name", "two interfaces have the name %s", n.Name)
 		}
 		names[n.Name] = true
 		if n.MAC != "" {
@@ -115,24 +115,24 @@ func (c checker) network() {
 			c.bad(key+".mtu", "expected 576 to 65535, got %d", n.MTU)
 		}
 		if !n.DHCP4 && !n.DHCP6 && len(n.Addresses) == 0 {
-			c.bad(key, "%s gets no address; add addresses, dhcp4 or dhcp6", n.Name)
+			c.bad(key, "%s has no address; add addresses, dhcp4 or dhcp6", n.Name)
 		}
 		c.addresses(n, key, defaults)
 	}
 }
 
-// addresses checks what an interface has of IP. defaults holds which interface
-// has the default route, by whether it is IPv4's.
+// addresses checks the IP configuration of an interface. defaults has the names of
+// the interfaces with a default route, with true for IPv4 and false for IPv6.
 func (c checker) addresses(n *Interface, key string, defaults map[bool]string) {
 	var nets []netip.Prefix
 	for i, s := range n.Addresses {
 		p, err := netip.ParsePrefix(s)
 		switch {
 		case err != nil:
-			c.bad(item(key+".addresses", i), "expected an address with the length of its network's prefix, such as 10.0.0.21/24, got %q", s)
+			c.bad(item(key+".addresses", i), "expected an address with its prefix length, such as 10.0.0.21/24, got %q", s)
 			continue
 		case p.Addr() == p.Masked().Addr() && p.Bits() < p.Addr().BitLen()-1:
-			c.bad(item(key+".addresses", i), "%s is the address of the network itself", s)
+			c.bad(item(key+".addresses", i), "%s is the network's own address", s)
 		}
 		nets = append(nets, p)
 	}
@@ -143,14 +143,14 @@ func (c checker) addresses(n *Interface, key string, defaults map[bool]string) {
 			return a, false
 		}
 		if len(nets) < len(n.Addresses) {
-			return a, true // what is wrong is said already
+			return a, true // the problem is already reported
 		}
 		for _, p := range nets {
 			if p.Contains(a) || a.IsLinkLocalUnicast() && a.Is4() == p.Addr().Is4() {
 				return a, true
 			}
 		}
-		c.bad(key, "%s is in no network of %s, so that it cannot be reached", s, n.Name)
+		c.bad(key, "%s is not in a network of %s and cannot be reached", s, n.Name)
 		return a, false
 	}
 	for i, s := range n.Gateways {
@@ -160,7 +160,7 @@ func (c checker) addresses(n *Interface, key string, defaults map[bool]string) {
 			continue
 		}
 		if other := defaults[a.Is4()]; other != "" {
-			c.bad(at, "%s has a default route already; write this one as routes", other)
+			c.bad(at, "%s already has a default route; use routes for this one", other)
 		}
 		defaults[a.Is4()] = n.Name
 	}
@@ -171,7 +171,7 @@ func (c checker) addresses(n *Interface, key string, defaults map[bool]string) {
 			c.bad(at+".to", "expected a network such as 10.1.0.0/16, got %q", r.To)
 		}
 		if via, ok := within(at+".via", r.Via); ok && err == nil && via.Is4() != to.Addr().Is4() {
-			c.bad(at, "one of %s and %s is IPv4 and the other IPv6", r.To, r.Via)
+			c.bad(at, "%s and %s are not both IPv4 or both IPv6", r.To, r.Via)
 		}
 	}
 }

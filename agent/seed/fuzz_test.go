@@ -9,8 +9,8 @@ import (
 	"github.com/kollet/kollet/agent/seed"
 )
 
-// FuzzRead: nothing makes Read panic, every problem has its file, and of what it
-// accepts both kinds of seed can be made.
+// FuzzRead checks that Read does not panic, that every problem has its file, and that
+// both formats can be created from what it accepts.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		full[:strings.Index(full, "files:")], "hostname: a\n", "hostname: a\ninterfaces: [{name: b, addresses: ['::ffff:1.2.3.4/120', 'fe80::1%a/64'], gateways: ['::1']}]\n",

@@ -13,15 +13,14 @@ import (
 	"github.com/diskfs/go-diskfs/filesystem/iso9660"
 )
 
-// Image returns the seed as an ISO 9660 image. Its names are in Rock Ridge, for
-// which Linux looks first: plain ISO 9660 has neither small letters nor hyphens.
-// The same seed gives the same bytes.
+// Image returns the seed as an ISO 9660 image with Rock Ridge names, because plain
+// ISO 9660 has no lower-case letters and hyphens. Equal seeds give equal bytes.
 func (s *Seed) Image() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "kollet-seed-")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is below the system's own
+	defer func() { _ = os.RemoveAll(dir) }() // it is in the system's temporary directory
 	for _, name := range s.Paths() {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -37,24 +36,24 @@ func (s *Seed) Image() ([]byte, error) {
 		err = iso.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: s.Format.Label()})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make the ISO image: %w", err)
+		return nil, fmt.Errorf("create the ISO image: %w", err)
 	}
-	timeless(m.data)
-	// Whole sectors, and some behind: drives are read ahead (mkisofs -pad).
+	normalize(m.data)
+	// Pad to whole sectors, and add some for drivers that read ahead (mkisofs -pad).
 	return append(m.data, make([]byte, 16*sector+(sector-len(m.data)%sector)%sector)...), nil
 }
 
 const sector = 2048
 
-// timeless takes out of an image when, by whom and from what files it was made.
-// The offsets are those of ECMA-119 (8.4, 9.1), of SUSP 5 and of RRIP 4.1.
-func timeless(image []byte) {
+// normalize removes times, owners and modes from an image. The offsets are those of
+// ECMA-119 (8.4, 9.1), SUSP 5 and RRIP 4.1.
+func normalize(image []byte) {
 	for at := 16 * sector; at+sector <= len(image); at += sector {
 		volume := image[at : at+sector]
-		if volume[0] != 1 { // the primary one is the only one
+		if volume[0] != 1 { // there is only a primary one
 			return
 		}
-		for field := 813; field < 881; field += 17 { // as "not specified"
+		for field := 813; field < 881; field += 17 { // "not specified"
 			copy(volume[field:], "0000000000000000\x00")
 		}
 		root := volume[156:190]
@@ -66,13 +65,13 @@ func timeless(image []byte) {
 // epoch is 1 January 2000 in directory records (ECMA-119, 9.1.5).
 var epoch = []byte{100, 1, 1, 0, 0, 0, 0}
 
-// directory goes over the records of a directory and those below it.
+// directory normalizes the records of a directory and of those below it.
 func directory(image, record []byte) {
 	start := int(binary.LittleEndian.Uint32(record[2:])) * sector
 	end := start + int(binary.LittleEndian.Uint32(record[10:]))
 	for at := start; at < end; {
 		size := int(image[at])
-		if size == 0 { // records do not go over the end of a sector
+		if size == 0 { // records do not cross the end of a sector
 			at += sector - at%sector
 			continue
 		}
@@ -89,7 +88,7 @@ func directory(image, record []byte) {
 	}
 }
 
-// systemUse goes over Rock Ridge's entries of a record.
+// systemUse normalizes the Rock Ridge entries of a record.
 func systemUse(b []byte, dir bool) {
 	for len(b) >= 4 && int(b[2]) >= 4 && int(b[2]) <= len(b) {
 		e := b[:b[2]]
@@ -112,10 +111,9 @@ func systemUse(b []byte, dir bool) {
 	}
 }
 
-// memory is the storage that an image is made in. The library writes at offsets
-// and asks for nothing else.
+// memory is the storage for an image. The library only writes at offsets.
 type memory struct {
-	backend.Storage // what is not below: never called
+	backend.Storage // for methods that are never called
 	data            []byte
 }
 

@@ -29,7 +29,7 @@ func command(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// Other programs find the label, the names and the contents.
+// Other programs read the label, the names and the contents.
 func TestImage(t *testing.T) {
 	for _, format := range []seed.Format{seed.NoCloud, seed.ConfigDrive} {
 		t.Run(string(format), func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestImage(t *testing.T) {
 					t.Errorf("%s: %d bytes of %d, %v", name, len(data), len(s.Files[name]), err)
 				}
 			}
-			// A tree with user-data, which holds secrets, is its owner's when unpacked.
+			// Unpacked user-data contains secrets and is readable only for its owner.
 			if info, err := os.Stat(filepath.Join(out, s.Paths()[0])); err != nil || info.Mode().Perm() != 0o400 {
 				t.Errorf("%v, %v", info.Mode(), err)
 			}
@@ -74,7 +74,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// Neither the time nor the directory shows in an image.
+// An image does not depend on the time and the directory.
 func TestImageIsDeterministic(t *testing.T) {
 	for _, format := range []seed.Format{seed.NoCloud, seed.ConfigDrive} {
 		s := made(t, full, format)
@@ -93,7 +93,7 @@ func TestImageIsDeterministic(t *testing.T) {
 	}
 }
 
-// A directory takes the place of a seed as a whole, and of nothing else.
+// A directory replaces a whole seed, and nothing else.
 func TestWriteDir(t *testing.T) {
 	s := made(t, full, seed.NoCloud)
 	above := t.TempDir()
@@ -110,7 +110,7 @@ func TestWriteDir(t *testing.T) {
 		t.Errorf("left of the one before: %v", err)
 	}
 	write(t, dir+"/mine", "x")
-	if err := s.WriteDir(dir); err == nil || !strings.Contains(err.Error(), "holds mine, which is of no seed") {
+	if err := s.WriteDir(dir); err == nil || !strings.Contains(err.Error(), "contains mine, which is not part of a seed") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(dir + "/mine"); err != nil {

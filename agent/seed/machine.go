@@ -12,24 +12,24 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// Machine is what a description says of a machine.
+// Machine is the description of a machine.
 type Machine struct {
-	InstanceID       string      `yaml:"instance_id" doc:"cloud-init runs once for each; default: iid- and the host name"`
-	Hostname         string      `yaml:"hostname" doc:"short, or with its domain"`
-	SSHKeys          []string    `yaml:"ssh_keys" doc:"public keys that may log in as the image's user"`
+	InstanceID       string      `yaml:"instance_id" doc:"cloud-init runs once for each ID; default: iid- and the host name"`
+	Hostname         string      `yaml:"hostname" doc:"short or with the domain"`
+	SSHKeys          []string    `yaml:"ssh_keys" doc:"public keys for the image's default user"`
 	RootPasswordHash string      `yaml:"root_password_hash" doc:"as mkpasswd -m sha-512 prints it"`
 	Timezone         string      `yaml:"timezone" doc:"such as Europe/Berlin"`
-	DNS              DNS         `yaml:"dns" doc:"of all interfaces"`
-	Interfaces       []Interface `yaml:"interfaces" doc:"left out: DHCP on the first"`
+	DNS              DNS         `yaml:"dns" doc:"for all interfaces"`
+	Interfaces       []Interface `yaml:"interfaces" doc:"default: DHCP on the first interface"`
 	Files            []File      `yaml:"files" doc:"files to write on the machine"`
-	UserData         string      `yaml:"user_data" doc:"file with user-data, such as kollet userdata makes"`
+	UserData         string      `yaml:"user_data" doc:"file with user-data, such as that of kollet userdata"`
 	VendorData       string      `yaml:"vendor_data" doc:"file with vendor-data"`
 
 	given, vendorData []byte
 	inject            []userdata.File
 }
 
-// DNS says whom to ask for names.
+// DNS is the configuration of name resolution.
 type DNS struct {
 	Servers []string `yaml:"servers" doc:"addresses"`
 	Search  []string `yaml:"search" doc:"domains"`
@@ -42,8 +42,8 @@ type Interface struct {
 	DHCP4     bool     `yaml:"dhcp4" doc:"IPv4 by DHCP"`
 	DHCP6     bool     `yaml:"dhcp6" doc:"IPv6 by DHCP"`
 	Addresses []string `yaml:"addresses" doc:"IPv4 and IPv6, such as 10.0.0.21/24"`
-	Gateways  []string `yaml:"gateways" doc:"the default route's, one IPv4 and one IPv6"`
-	Routes    []Route  `yaml:"routes" doc:"others"`
+	Gateways  []string `yaml:"gateways" doc:"of the default routes, one for IPv4 and one for IPv6"`
+	Routes    []Route  `yaml:"routes" doc:"other routes"`
 	MTU       int      `yaml:"mtu" doc:"default: the kernel's"`
 }
 
@@ -53,24 +53,24 @@ type Route struct {
 	Via string `yaml:"via" doc:"gateway"`
 }
 
-// File is a file to write on the machine: exactly one of Content and Source.
+// File is a file to write on the machine, with Content or Source.
 type File struct {
 	Path    string `yaml:"path" doc:"absolute"`
 	Content string `yaml:"content" doc:"text"`
-	Source  string `yaml:"source" doc:"file here"`
+	Source  string `yaml:"source" doc:"local file"`
 	Owner   string `yaml:"owner" doc:"user, or user:group; default root:root"`
 	Perm    string `yaml:"perm" doc:"default \"0644\""`
 }
 
-// Change is what a command line says beside, or instead of, a description.
+// Change overrides parts of a description, or replaces it.
 type Change struct {
 	InstanceID, Hostname string
 	SSHKeys              []string // files of public keys, as in authorized_keys
 	UserData             string   // a file
 }
 
-// Read reads a description; name may be empty, where a Change says it all. Every
-// problem is in the error.
+// Read reads a description. name may be empty if the Change is enough. The error
+// contains every problem.
 func Read(name string, c Change) (*Machine, error) {
 	var problems report.Problems
 	m := &Machine{}
@@ -92,19 +92,19 @@ func Read(name string, c Change) (*Machine, error) {
 	return m, problems.Err()
 }
 
-// checker finds what is wrong with a machine.
+// checker finds the problems of a description.
 type checker struct {
 	*Machine
 	place    func(key string) report.Place
 	problems *report.Problems
-	dir      string // of the description: what it names is beside it
+	dir      string // of the description; paths in it are relative to it
 }
 
 func (c checker) bad(key, format string, args ...any) {
 	c.problems.Addf(c.place(key), key, format, args...)
 }
 
-// apply lays the command line over the description.
+// apply applies a Change to the description and reads the files that it names.
 func (c checker) apply(change Change) {
 	if change.Hostname != "" {
 		c.Hostname = change.Hostname
@@ -125,7 +125,7 @@ func (c checker) apply(change Change) {
 		}
 	}
 	if c.UserData != "" && change.UserData == "" {
-		c.UserData = c.beside(c.UserData)
+		c.UserData = c.resolve(c.UserData)
 		c.given = c.read("user_data", c.UserData)
 	}
 	if change.UserData != "" {
@@ -135,12 +135,12 @@ func (c checker) apply(change Change) {
 		c.problems.Add(err)
 	}
 	if c.VendorData != "" {
-		c.VendorData = c.beside(c.VendorData)
+		c.VendorData = c.resolve(c.VendorData)
 		c.vendorData = c.read("vendor_data", c.VendorData)
 	}
 }
 
-func (c checker) beside(file string) string {
+func (c checker) resolve(file string) string {
 	if filepath.IsAbs(file) {
 		return file
 	}
@@ -150,7 +150,7 @@ func (c checker) beside(file string) string {
 func (c checker) read(key, file string) []byte {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		c.bad(key, "cannot be read: %v", err)
+		c.bad(key, "cannot be read: %w", err)
 		return nil
 	}
 	if data == nil {
@@ -175,7 +175,7 @@ func (c checker) files() {
 		if f.Content != "" && f.Source != "" {
 			c.bad(key, "expected content or source, not both")
 		} else if f.Source != "" {
-			out.Data = c.read(key+".source", c.beside(f.Source))
+			out.Data = c.read(key+".source", c.resolve(f.Source))
 		}
 		var err error
 		if f.Owner != "" {

@@ -31,9 +31,9 @@ type toRoute struct {
 	Gateway     string `yaml:"gateway"`
 }
 
-// networkConfig is NoCloud's network-config, version 1 (doc/rtd/reference/
-// network-config-format-v1.rst). Of version 2, cloud-init 22.4 makes ::/64 from
-// a route to ::/0, and a line that ifupdown refuses from nameservers.
+// networkConfig returns NoCloud's network-config, version 1 (doc/rtd/reference/
+// network-config-format-v1.rst). From version 2, cloud-init 22.4 writes ::/64 for a
+// route to ::/0, and a line with nameservers that ifupdown rejects.
 func (m *Machine) networkConfig() any {
 	var all []physical
 	for _, n := range m.Interfaces {
@@ -59,8 +59,8 @@ func (m *Machine) networkConfig() any {
 	}{1, all}
 }
 
-// subnet is the interface's static address at a place of its list. Gateway and
-// routes go with the first address of their kind.
+// subnet returns the interface's static address at an index. The first address of
+// IPv4, and of IPv6, has the gateway and routes.
 func (n Interface) subnet(p netip.Prefix, at int) subnet {
 	four := p.Addr().Is4()
 	s := subnet{Type: "static6", Address: p.String()}
@@ -83,22 +83,22 @@ func (n Interface) subnet(p netip.Prefix, at int) subnet {
 	return s
 }
 
-// static tells whether the interface has a static address, of IPv4 or of IPv6.
+// static reports whether the interface has a static IPv4 or IPv6 address.
 func (n Interface) static(four bool) bool {
 	return slices.ContainsFunc(n.Addresses, func(s string) bool { return isFour(s) == four })
 }
 
-// first tells whether an address is the first of its kind.
+// first reports whether an address is the first of IPv4 or of IPv6.
 func (n Interface) first(at int) bool {
 	return slices.IndexFunc(n.Addresses, func(s string) bool { return isFour(s) == isFour(n.Addresses[at]) }) == at
 }
 
 func isFour(prefix string) bool { return netip.MustParsePrefix(prefix).Addr().Is4() }
 
-// networkData is a config drive's network_data.json, as Nova writes it (nova/
-// virt/netutils.py). cloud-init reads more than is in Nova's: a link's name, and
-// a network's dns_nameservers and dns_search. The former stand among the services
-// too, which are what others read, but which cloud-init leaves out for netplan.
+// networkData returns a config drive's network_data.json, as Nova writes it (nova/
+// virt/netutils.py). It adds what cloud-init reads too: a link's name, and a
+// network's dns_nameservers and dns_search. The name servers are also among the
+// services, for other readers; cloud-init ignores these for netplan.
 func (m *Machine) networkData() any {
 	links, networks, services := []any{}, []any{}, []any{}
 	for _, n := range m.Interfaces {
@@ -128,8 +128,8 @@ func (m *Machine) networkData() any {
 	return map[string]any{"links": links, "networks": networks, "services": services}
 }
 
-// networks lists an interface's addresses, each with the routes of its network.
-// What comes by DHCP stands last: then cloud-init listens to routers.
+// networks returns an interface's addresses, each with the routes of its network.
+// DHCP comes last, which makes cloud-init accept router advertisements.
 func (n Interface) networks() (all []map[string]any) {
 	for i, s := range n.Addresses {
 		p := netip.MustParsePrefix(s)
@@ -171,7 +171,7 @@ func (n Interface) routes(four bool) []any {
 	return all
 }
 
-// mask is a prefix's length as a mask, such as 255.255.255.0.
+// mask returns a prefix length as a mask, such as 255.255.255.0.
 func mask(p netip.Prefix) string {
 	return net.IP(net.CIDRMask(p.Bits(), p.Addr().BitLen())).String()
 }

@@ -1,6 +1,6 @@
-// Package seed makes the drive, or directory, from which cloud-init learns what
-// a machine is when no cloud tells it: NoCloud's (doc/rtd/reference/datasources/
-// nocloud.rst) or OpenStack's config drive, version 2 (configdrive.rst there).
+// Package seed creates cloud-init seeds for machines without a cloud: an ISO image
+// or a directory for NoCloud (doc/rtd/reference/datasources/nocloud.rst), or an
+// OpenStack config drive, version 2 (configdrive.rst there).
 package seed
 
 import (
@@ -20,7 +20,7 @@ const (
 	ConfigDrive Format = "config-drive"
 )
 
-// Label is the name that cloud-init finds a drive by.
+// Label returns the volume label by which cloud-init finds a drive.
 func (f Format) Label() string {
 	if f == ConfigDrive {
 		return "config-2"
@@ -28,16 +28,16 @@ func (f Format) Label() string {
 	return "cidata"
 }
 
-// Seed is a seed's files by their paths.
+// Seed is the files of a seed, by path.
 type Seed struct {
 	Format Format
 	Files  map[string][]byte
 }
 
-// Paths returns the files' paths, in order.
+// Paths returns the sorted paths of the files.
 func (s *Seed) Paths() []string { return slices.Sorted(maps.Keys(s.Files)) }
 
-// Make makes a seed of a machine that Read has checked.
+// Make creates a seed for a machine that Read returned.
 func Make(m *Machine, format Format) (*Seed, error) {
 	user, err := m.userData()
 	if err != nil {
@@ -57,9 +57,9 @@ func Make(m *Machine, format Format) (*Seed, error) {
 	return s, nil
 }
 
-// userData puts what meta-data cannot say before what the machine is given as
-// user-data, so that it works alike from both kinds of drive. Vendor-data is no
-// place for it: lists of user-data, such as write_files, take their place.
+// userData returns the machine's user-data, with a part before it for what
+// meta-data cannot contain, so that both formats have the same effect. Vendor-data
+// cannot contain it: lists in user-data, such as write_files, would replace it.
 func (m *Machine) userData() ([]byte, error) {
 	c := userdata.Config{Timezone: m.Timezone}
 	if m.RootPasswordHash != "" {
@@ -78,7 +78,7 @@ func (m *Machine) userData() ([]byte, error) {
 	return []byte("#cloud-config\n{}\n"), nil
 }
 
-// noCloud writes NoCloud's files.
+// noCloud adds NoCloud's files.
 func (s *Seed) noCloud(m *Machine, user []byte) {
 	s.Files["meta-data"] = userdata.YAML(struct {
 		ID   string   `yaml:"instance-id"`
@@ -94,7 +94,7 @@ func (s *Seed) noCloud(m *Machine, user []byte) {
 	}
 }
 
-// configDrive writes a config drive's files, as Nova does.
+// configDrive adds a config drive's files, as Nova writes them.
 func (s *Seed) configDrive(m *Machine, user []byte) {
 	keys := map[string]string{}
 	for i, key := range m.SSHKeys {

@@ -37,7 +37,7 @@ user_data: user-data
 vendor_data: vendor
 `
 
-// describe writes a description and what it names, and returns its path.
+// describe writes a description and the files that it names, and returns its path.
 func describe(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,8 +91,7 @@ func cloudInit(t *testing.T, s *seed.Seed) found {
 	return f
 }
 
-// cloud-init understands the same from both kinds of seed, and it is what the
-// description says.
+// cloud-init reads the same from both formats, and it matches the description.
 func TestCloudInitReadsSeeds(t *testing.T) {
 	network := []string{
 		"ens3 mac 52:54:00:12:34:ab mtu 9000 accept-ra False",
@@ -125,8 +124,8 @@ func TestCloudInitReadsSeeds(t *testing.T) {
 	}
 }
 
-// What goes to the node's network files says where the default routes lead,
-// whichever way the image sets up its network.
+// The node's network files contain the default routes, for every way in which an
+// image configures its network.
 func TestCloudInitRendersTheNetwork(t *testing.T) {
 	for _, c := range []struct{ renderer, four, six string }{
 		{"eni", "10.0.0.1", "fe80::1"},

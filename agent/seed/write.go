@@ -11,8 +11,8 @@ import (
 	"github.com/kollet/kollet/agent/durable"
 )
 
-// WriteImage writes the seed as an ISO image to path: all of it, or nothing. It
-// holds secrets and is for its owner alone.
+// WriteImage writes the seed as an ISO image to path, atomically. Only its owner can
+// read the file, because it contains secrets.
 func (s *Seed) WriteImage(path string) (size int, err error) {
 	image, err := s.Image()
 	if err != nil {
@@ -21,8 +21,8 @@ func (s *Seed) WriteImage(path string) (size int, err error) {
 	return len(image), durable.WriteFile(path, image, 0o600)
 }
 
-// WriteDir writes the seed as a directory. It is made beside its place and then
-// moved there; what is there before has to be a seed.
+// WriteDir writes the seed as a directory. It creates the directory next to path and
+// renames it. An existing directory must be a seed.
 func (s *Seed) WriteDir(path string) error {
 	if err := replaceable(path); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (s *Seed) WriteDir(path string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(made) }() // what is left of a failure
+	defer func() { _ = os.RemoveAll(made) }() // what remains after a failure
 	fresh := filepath.Join(made, "new")
 	for _, name := range s.Paths() {
 		file := filepath.Join(fresh, name)
@@ -48,17 +48,17 @@ func (s *Seed) WriteDir(path string) error {
 		return err
 	}
 	if err := os.Rename(fresh, path); err != nil {
-		_ = os.Rename(old, path) // it was there
+		_ = os.Rename(old, path) // restore it
 		return err
 	}
 	return durable.SyncDir(filepath.Dir(path))
 }
 
-// tops are what stands at the top of a seed.
-var tops = []string{"meta-data", "user-data", "network-config", "vendor-data", "openstack"}
+// topNames are the top-level names in a seed.
+var topNames = []string{"meta-data", "user-data", "network-config", "vendor-data", "openstack"}
 
-// replaceable keeps a slip of the hand from replacing a directory that is no
-// seed.
+// replaceable returns an error for a directory that is not a seed, so that a wrong
+// path does not remove it.
 func replaceable(path string) error {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,8 +68,8 @@ func replaceable(path string) error {
 		return err
 	}
 	for _, e := range entries {
-		if !slices.Contains(tops, e.Name()) {
-			return fmt.Errorf("%s holds %s, which is of no seed, and is not replaced; write to another directory", path, e.Name())
+		if !slices.Contains(topNames, e.Name()) {
+			return fmt.Errorf("%s contains %s, which is not part of a seed; write to another directory", path, e.Name())
 		}
 	}
 	return nil
