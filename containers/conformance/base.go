@@ -22,22 +22,22 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// busybox is the static one of Debian's package busybox-static.
+// busybox is the static program of Debian's package busybox-static.
 const busybox = "/bin/busybox"
 
-// fromImage is what the base image sets; a spec may say otherwise.
+// fromImage is the configuration of the base image.
 var fromImage = v1.Config{
 	Env:        []string{"PATH=/bin", "FROM_IMAGE=yes", "BOTH=the image"},
 	Labels:     map[string]string{"from-image": "yes", "both": "the image"},
 	Entrypoint: []string{"/bin/sh"},
-	Cmd:        []string{"-c", "echo the image says so"},
+	Cmd:        []string{"-c", "echo command of the image"},
 	WorkingDir: "/work",
 	StopSignal: "SIGTERM",
 	Volumes:    map[string]struct{}{"/declared": {}},
 }
 
-// baseImage is an image from scratch: busybox, two users and a few folders.
-// Images with different words have different content.
+// baseImage returns an image with busybox, two users and a few directories. Images
+// with different words have different content.
 func baseImage(t *testing.T, word string) v1.Image {
 	t.Helper()
 	var out bytes.Buffer
@@ -114,7 +114,7 @@ func withNoise(t *testing.T, image v1.Image, size int) v1.Image {
 	return withLayer(t, image, out.Bytes())
 }
 
-// push stores an image in the registry and returns the name to pull it by.
+// push pushes an image to the registry and returns its name.
 func (s *suite) push(t *testing.T, path string, image v1.Image) string {
 	t.Helper()
 	ref, err := name.NewTag(s.Registry.Addr+"/"+path, name.Insecure)
@@ -123,9 +123,8 @@ func (s *suite) push(t *testing.T, path string, image v1.Image) string {
 	return ref.String()
 }
 
-// Push stores the suite's image in a registry, for the tests that an engine has
-// of its own, and returns the name to pull it by. It is an image from scratch
-// with busybox, which declares the volume /declared.
+// Push pushes the suite's base image to a registry, for tests of one engine, and
+// returns its name. The image has busybox and declares the volume /declared.
 func Push(t *testing.T, registry string) string {
 	t.Helper()
 	s := &suite{Subject: Subject{Registry: Registry{Addr: registry}}}

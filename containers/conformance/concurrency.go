@@ -12,17 +12,17 @@ import (
 
 var concurrencyTests = []test{
 	{"many containers at once", func(t *testing.T, s *suite) {
-		label := unique("together")
+		label := unique("concurrent")
 		stop := make(chan struct{})
 		var lister sync.WaitGroup
-		lister.Go(func() { // containers come and go under it
+		lister.Go(func() { // while containers are created and removed
 			for {
 				select {
 				case <-stop:
 					return
 				default:
 				}
-				if _, err := s.Engine.List(t.Context(), map[string]string{"together": label}); err != nil {
+				if _, err := s.Engine.List(t.Context(), map[string]string{"concurrent": label}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -31,10 +31,10 @@ var concurrencyTests = []test{
 		var workers sync.WaitGroup
 		for w := range 4 {
 			spec := s.script(forever)
-			spec.Labels["together"] = label
+			spec.Labels["concurrent"] = label
 			workers.Go(func() {
 				for round := range 2 {
-					if err := s.wholeLife(t, spec, fmt.Sprintf("%d-%d", w, round)); err != nil {
+					if err := s.lifecycle(t, spec, fmt.Sprintf("%d-%d", w, round)); err != nil {
 						t.Error(err)
 					}
 				}
@@ -43,11 +43,11 @@ var concurrencyTests = []test{
 		workers.Wait()
 		close(stop)
 		lister.Wait()
-		left, err := s.Engine.List(t.Context(), map[string]string{"together": label})
+		left, err := s.Engine.List(t.Context(), map[string]string{"concurrent": label})
 		must(t, err)
 		equal(t, "containers left", len(left), 0)
 	}},
-	{"the same thing at once", func(t *testing.T, s *suite) {
+	{"the same call several times at once", func(t *testing.T, s *suite) {
 		const n = 4
 		atOnce := func(what string, do func() error) {
 			t.Helper()
@@ -75,7 +75,7 @@ var concurrencyTests = []test{
 		ref := s.push(t, "conformance/atonce:1", withNoise(t, baseImage(t, "at once"), 1<<20))
 		atOnce("pull", func() error { _, err := s.Engine.Pull(ctx, ref, nil); return err })
 	}},
-	{"one name for one container", func(t *testing.T, s *suite) {
+	{"name is given to one container only", func(t *testing.T, s *suite) {
 		spec := s.script("true")
 		const n = 4
 		ids := make(chan string, n)
@@ -85,21 +85,21 @@ var concurrencyTests = []test{
 				ids <- id
 			}()
 		}
-		made := 0
+		created := 0
 		for range n {
 			if id := <-ids; id != "" {
-				s.discardLater(t, id)
-				made++
+				s.removeLater(t, id)
+				created++
 			}
 		}
-		equal(t, "containers made", made, 1)
+		equal(t, "containers created", created, 1)
 	}},
 }
 
-// wholeLife takes a container from its creation to its removal.
-func (s *suite) wholeLife(t *testing.T, spec containers.Spec, word string) error {
+// lifecycle creates, uses and removes a container.
+func (s *suite) lifecycle(t *testing.T, spec containers.Spec, word string) error {
 	ctx := t.Context()
-	spec.Name = unique("together")
+	spec.Name = unique("concurrent")
 	id, err := s.Engine.Create(ctx, spec)
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package conformance is the one suite that every container engine must pass
-// before kollet trusts a node to it. It states in tests what
-// containers.Engine states in words, and knows no engine by name.
+// Package conformance is the test suite that every implementation of
+// containers.Engine must pass. It tests the contract in that interface's comments,
+// and does not depend on an engine.
 package conformance
 
 import (
@@ -18,27 +18,27 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// Subject is an engine under test with what stands around it. Engine and test
-// share one machine: file system, mount namespace and pid namespace.
+// Subject is an engine under test and its environment. The engine and the test share
+// file system, mount namespace and pid namespace.
 type Subject struct {
 	Engine   containers.Engine
-	Registry Registry // a real one; the engine trusts it without TLS
-	Restart  func()   // stops the engine's daemon as an operator does, starts it again, and waits until it answers
-	Crash    func()   // the same, but kills it
-	// StartsStopped: when it starts, it also starts what has RestartAlways and
-	// was stopped, as Docker does.
+	Registry Registry // which the engine trusts without TLS
+	Restart  func()   // stops the engine's daemon gracefully, starts it again, and waits until it answers
+	Crash    func()   // the same, but kills the daemon
+	// StartsStopped: the engine starts stopped containers with RestartAlways when
+	// it starts itself, as Docker does.
 	StartsStopped bool
-	// Layouts: it loads OCI image layouts, as Docker before 25 does not.
+	// Layouts: the engine can load OCI image layouts, unlike Docker before 25.
 	Layouts bool
 }
 
-// Registry is an image registry that can be switched off and on.
+// Registry is an image registry that can be stopped and started.
 type Registry struct {
 	Addr        string // HOST:PORT
 	Stop, Start func()
 }
 
-// Run puts an engine through the suite.
+// Run runs the suite on an engine.
 func Run(t *testing.T, subject Subject) {
 	s := &suite{Subject: subject}
 	var err error
@@ -52,14 +52,14 @@ func Run(t *testing.T, subject Subject) {
 		{"images", imageTests},
 		{"load", loadTests},
 		{"create", createTests},
-		{"inside", insideTests},
+		{"environment", environmentTests},
 		{"mounts", mountTests},
 		{"lifecycle", lifecycleTests},
 		{"update", updateTests},
 		{"exec", execTests},
 		{"logs", logTests},
 		{"concurrency", concurrencyTests},
-		{"engine restarts", restartTests},
+		{"restart of the engine", restartTests},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			for _, test := range part.tests {
@@ -69,7 +69,7 @@ func Run(t *testing.T, subject Subject) {
 	}
 }
 
-// test is one statement about an engine.
+// test tests one property of an engine.
 type test struct {
 	name string
 	run  func(*testing.T, *suite)
@@ -80,13 +80,13 @@ type suite struct {
 	base containers.Image
 }
 
-// patience bounds how long a broken engine hangs the suite; no working engine
-// comes near it.
+// patience bounds how long a test waits for the engine. It is far more than an
+// engine needs.
 const patience = 90 * time.Second
 
 var counter atomic.Int64
 
-// unique is a name that no other container or volume of this run has.
+// unique returns a name that no other container or volume of this run has.
 func unique(prefix string) string {
 	return fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), counter.Add(1))
 }
@@ -94,11 +94,11 @@ func unique(prefix string) string {
 // suiteLabel is on every container of the suite.
 const suiteLabel = "conformance"
 
-// forever is a script that says "up", runs until it is told to stop, and then
-// exits with status 7.
+// forever is a script that prints "up", runs until it gets SIGTERM, and then exits
+// with status 7.
 const forever = "trap 'exit 7' TERM; echo up; sleep 100000 & wait"
 
-// script is the spec of a container that runs a shell script.
+// script returns the spec of a container that runs a shell script.
 func (s *suite) script(text string) containers.Spec {
 	return containers.Spec{
 		Name:        unique("c"),
@@ -111,18 +111,18 @@ func (s *suite) script(text string) containers.Spec {
 	}
 }
 
-// create makes a container that is gone after the test.
+// create creates a container that is removed after the test.
 func (s *suite) create(t *testing.T, spec containers.Spec) string {
 	t.Helper()
 	id, err := s.Engine.Create(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.discardLater(t, id)
+	s.removeLater(t, id)
 	return id
 }
 
-func (s *suite) discardLater(t *testing.T, id string) {
+func (s *suite) removeLater(t *testing.T, id string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -135,7 +135,7 @@ func (s *suite) discardLater(t *testing.T, id string) {
 	})
 }
 
-// start makes and starts a container.
+// start creates and starts a container.
 func (s *suite) start(t *testing.T, spec containers.Spec) string {
 	t.Helper()
 	id := s.create(t, spec)
@@ -143,8 +143,8 @@ func (s *suite) start(t *testing.T, spec containers.Spec) string {
 	return id
 }
 
-// run starts a container, waits for its end, and returns what it printed, less
-// spaces at the ends.
+// run starts a container, waits until it exits, and returns its output without
+// leading and trailing spaces.
 func (s *suite) run(t *testing.T, spec containers.Spec) string {
 	t.Helper()
 	id := s.start(t, spec)
@@ -170,7 +170,7 @@ func (s *suite) inspect(t *testing.T, id string) containers.Container {
 	return c
 }
 
-// await waits until a container is in a state.
+// await waits until a container has a state.
 func (s *suite) await(t *testing.T, id string, state containers.State) containers.Container {
 	t.Helper()
 	var c containers.Container
@@ -189,14 +189,14 @@ func (s *suite) awaitUp(t *testing.T, id string) {
 	})
 }
 
-// exec runs a command and returns its output; it must end with status 0.
+// exec runs a command, which must exit with status 0, and returns its output.
 func (s *suite) exec(t *testing.T, id string, argv ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	status, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: argv, Stdout: &out, Stderr: &out})
 	must(t, err)
 	if status != 0 {
-		t.Fatalf("%q ended with status %d: %s", argv, status, &out)
+		t.Fatalf("%q exited with status %d: %s", argv, status, &out)
 	}
 	return strings.TrimSpace(out.String())
 }
@@ -212,7 +212,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("still waiting after %v: %s", patience, what)
+			t.Fatalf("not true after %v: %s", patience, what)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// wantError checks that err is there, has one line, and says all the words.
+// wantError checks that err is an error of one line that contains all words.
 func wantError(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -232,7 +232,7 @@ func wantError(t *testing.T, err error, words ...string) {
 	}
 	for _, w := range append(words, "") {
 		if !strings.Contains(err.Error(), w) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("error %q does not say %q in one line", err, w)
+			t.Errorf("error %q does not contain %q, or has several lines", err, w)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func wantErrorIs(t *testing.T, err, want error) {
 	}
 }
 
-// alive tells whether a process exists that has not ended.
+// alive reports whether a process exists and has not exited.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -11,7 +11,7 @@ import (
 )
 
 var createTests = []test{
-	{"spec reads back as it was given", func(t *testing.T, s *suite) {
+	{"spec is read back", func(t *testing.T, s *suite) {
 		for name, spec := range s.specs(t) {
 			t.Run(name, func(t *testing.T) {
 				id := s.create(t, spec)
@@ -31,18 +31,18 @@ var createTests = []test{
 			})
 		}
 	}},
-	{"what the image says counts where the spec is silent", func(t *testing.T, s *suite) {
+	{"image configuration is the default", func(t *testing.T, s *suite) {
 		spec := s.script("")
 		spec.Entrypoint, spec.Command = nil, nil
-		equal(t, "output", s.run(t, spec), "the image says so")
+		equal(t, "output", s.run(t, spec), "command of the image")
 		spec = s.script("")
-		spec.Entrypoint, spec.Command = nil, []string{"-c", "echo the command says so"}
-		equal(t, "output", s.run(t, spec), "the command says so")
+		spec.Entrypoint, spec.Command = nil, []string{"-c", "echo command of the spec"}
+		equal(t, "output", s.run(t, spec), "command of the spec")
 		spec = s.script("")
-		spec.Entrypoint, spec.Command = []string{"/bin/echo", "the entrypoint says so"}, nil
-		equal(t, "output", s.run(t, spec), "the entrypoint says so")
+		spec.Entrypoint, spec.Command = []string{"/bin/echo", "entrypoint of the spec"}, nil
+		equal(t, "output", s.run(t, spec), "entrypoint of the spec")
 	}},
-	{"taken name is refused", func(t *testing.T, s *suite) {
+	{"name in use is refused", func(t *testing.T, s *suite) {
 		spec := s.script("true")
 		s.create(t, spec)
 		s.refuses(t, spec, spec.Name)
@@ -57,7 +57,7 @@ var createTests = []test{
 		spec.Image = s.Registry.Addr + "/conformance/base:1"
 		s.refuses(t, spec, spec.Image, "digest")
 	}},
-	{"missing bind source is refused and not made", func(t *testing.T, s *suite) {
+	{"missing bind source is refused and not created", func(t *testing.T, s *suite) {
 		missing := filepath.Join(t.TempDir(), "missing")
 		spec := s.script("true")
 		spec.Mounts = []containers.Mount{
@@ -69,7 +69,7 @@ var createTests = []test{
 			t.Errorf("%s: %v", missing, err)
 		}
 	}},
-	{"cancelled leaves nothing behind", func(t *testing.T, s *suite) {
+	{"cancelled create leaves nothing behind", func(t *testing.T, s *suite) {
 		before := s.names(t)
 		for range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ var createTests = []test{
 			t.Errorf("containers before %v, after %v", before, after)
 		}
 	}},
-	{"listed by labels", func(t *testing.T, s *suite) {
+	{"list by labels", func(t *testing.T, s *suite) {
 		group, other := unique("group"), unique("other")
 		spec := s.script(forever)
 		spec.Labels["group"], spec.Labels["empty"] = group, ""
@@ -111,7 +111,7 @@ var createTests = []test{
 			for _, f := range found {
 				got[f.ID] = f.State
 				if !reflect.DeepEqual(f, s.inspect(t, f.ID)) {
-					t.Errorf("listed as %+v, inspected otherwise", f)
+					t.Errorf("list returns %+v, inspect something else", f)
 				}
 			}
 			if !reflect.DeepEqual(got, c.want) {
@@ -121,12 +121,13 @@ var createTests = []test{
 	}},
 }
 
-// specs are containers as kollet makes them, from the smallest to the fullest.
+// specs returns specs such as kollet uses, from the smallest to one with every
+// setting.
 func (s *suite) specs(t *testing.T) map[string]containers.Spec {
 	dir := sharedDir(t)
 	smallest := containers.Spec{Name: unique("c"), Image: s.base.ID, NetworkMode: "none", Restart: containers.RestartNo}
 
-	same := s.script(forever) // as the image, but said
+	same := s.script(forever) // sets what the image sets
 	same.Env = map[string]string{"BOTH": "the image", "PATH": "/bin"}
 	same.Labels = map[string]string{"both": "the image"}
 	same.WorkingDir, same.StopSignal = fromImage.WorkingDir, fromImage.StopSignal
@@ -162,18 +163,18 @@ func (s *suite) specs(t *testing.T) map[string]containers.Spec {
 func wantSpec(t *testing.T, c containers.Container, want containers.Spec) {
 	t.Helper()
 	if want = want.Canonical(); !reflect.DeepEqual(c.Spec, want) {
-		t.Errorf("read back\n%+v, made from\n%+v", c.Spec, want)
+		t.Errorf("read back\n%+v, created from\n%+v", c.Spec, want)
 	}
 }
 
-// refuses checks that a spec is refused, with the words in the error, and that
-// no container is left from it.
+// refuses checks that Create returns an error with all words, and leaves no
+// container behind.
 func (s *suite) refuses(t *testing.T, spec containers.Spec, words ...string) error {
 	t.Helper()
 	before := s.names(t)
 	id, err := s.Engine.Create(t.Context(), spec)
 	if err == nil {
-		s.discardLater(t, id)
+		s.removeLater(t, id)
 	}
 	wantError(t, err, words...)
 	if after := s.names(t); !reflect.DeepEqual(before, after) {
@@ -182,7 +183,7 @@ func (s *suite) refuses(t *testing.T, spec containers.Spec, words ...string) err
 	return err
 }
 
-// names lists all containers of the suite.
+// names returns the names of all containers of the suite, by id.
 func (s *suite) names(t *testing.T) map[string]string {
 	t.Helper()
 	all, err := s.Engine.List(t.Context(), map[string]string{suiteLabel: "yes"})

@@ -11,7 +11,7 @@ import (
 )
 
 var execTests = []test{
-	{"status, output and error", func(t *testing.T, s *suite) {
+	{"status, output and errors", func(t *testing.T, s *suite) {
 		id := s.start(t, s.script(forever))
 		for script, want := range map[string]struct {
 			status      int
@@ -36,7 +36,7 @@ var execTests = []test{
 			}
 			status, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"sh", "-c", script}})
 			must(t, err)
-			equal(t, "status, output dropped, of "+script, status, want.status)
+			equal(t, "status without output of "+script, status, want.status)
 		}
 	}},
 	{"user and environment", func(t *testing.T, s *suite) {
@@ -72,14 +72,14 @@ var execTests = []test{
 			equal(t, "status", status, 0)
 			equal(t, "echo", out.String(), c.want)
 		}
-		// A command that ends does not wait for its input to end.
+		// A command that exits does not wait for the end of its input.
 		in, _ := io.Pipe()
 		defer in.Close()
 		status, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"false"}, Stdin: in})
 		must(t, err)
 		equal(t, "status", status, 1)
 	}},
-	{"terminal and its size", func(t *testing.T, s *suite) {
+	{"terminal and resize", func(t *testing.T, s *suite) {
 		id := s.start(t, s.script(forever))
 		sizes := make(chan [2]uint16, 2)
 		sizes <- [2]uint16{80, 24}
@@ -99,10 +99,10 @@ var execTests = []test{
 			t.Errorf("output %q", &out)
 		}
 	}},
-	{"what cannot be run is an error, not a status", func(t *testing.T, s *suite) {
+	{"command that cannot be run is an error, not a status", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		id := s.start(t, spec)
-		for _, argv := range [][]string{{"there-is-none"}, {"/etc/word"}, {}} {
+		for _, argv := range [][]string{{"missing"}, {"/etc/word"}, {}} {
 			for _, tty := range []bool{false, true} {
 				var out bytes.Buffer
 				_, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: argv, TTY: tty, Stdout: &out, Stderr: &out})
@@ -111,7 +111,7 @@ var execTests = []test{
 				}
 			}
 		}
-		_, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"true"}, User: "there-is-none"})
+		_, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"true"}, User: "missing"})
 		wantError(t, err, spec.Name)
 		must(t, s.Engine.Stop(t.Context(), id, 0))
 		_, err = s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"true"}})
@@ -136,7 +136,7 @@ var execTests = []test{
 	}},
 }
 
-// writer calls a function with whatever is written.
+// writer calls a function for each write.
 type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) {

@@ -16,7 +16,7 @@ import (
 )
 
 var infoTests = []test{
-	{"says who it is", func(t *testing.T, s *suite) {
+	{"info", func(t *testing.T, s *suite) {
 		info, err := s.Engine.Info(t.Context())
 		must(t, err)
 		if info.Name == "" || info.Version == "" || info.Address == "" {
@@ -26,7 +26,7 @@ var infoTests = []test{
 			t.Errorf("root %q: %v", info.Root, err)
 		}
 	}},
-	{"honours the end of the context", func(t *testing.T, s *suite) {
+	{"info with a cancelled context", func(t *testing.T, s *suite) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := s.Engine.Info(ctx)
@@ -35,7 +35,7 @@ var infoTests = []test{
 }
 
 var imageTests = []test{
-	{"found by tag, digest and id", func(t *testing.T, s *suite) {
+	{"find by tag, digest and id", func(t *testing.T, s *suite) {
 		for _, ref := range []string{s.Registry.Addr + "/conformance/base:1", s.base.Digest, s.base.ID} {
 			found, err := s.Engine.Image(t.Context(), ref)
 			must(t, err)
@@ -43,14 +43,14 @@ var imageTests = []test{
 			equal(t, "digest by "+ref, found.Digest, s.base.Digest)
 		}
 	}},
-	{"absent is not found", func(t *testing.T, s *suite) {
-		for _, ref := range []string{s.Registry.Addr + "/conformance/nobody:1", "sha256:" + strings.Repeat("0123456789abcdef", 4)} {
+	{"absent image is not found", func(t *testing.T, s *suite) {
+		for _, ref := range []string{s.Registry.Addr + "/conformance/missing:1", "sha256:" + strings.Repeat("0123456789abcdef", 4)} {
 			_, err := s.Engine.Image(t.Context(), ref)
 			wantErrorIs(t, err, containers.ErrNotFound)
 			wantError(t, err, ref)
 		}
 	}},
-	{"tells what it declares", func(t *testing.T, s *suite) {
+	{"image configuration", func(t *testing.T, s *suite) {
 		i := s.base
 		if !slices.Equal(i.Entrypoint, fromImage.Entrypoint) || !slices.Equal(i.Command, fromImage.Cmd) || !slices.Equal(i.Env, fromImage.Env) {
 			t.Errorf("got %+v, pushed %+v", i, fromImage)
@@ -63,12 +63,12 @@ var imageTests = []test{
 	}},
 	{"pull reports progress", pullReportsProgress},
 	{"pull follows a tag that moved", pullFollowsTag},
-	{"pull names the digest that the tag has now", func(t *testing.T, s *suite) {
-		// One content, so one id, under two manifests.
+	{"pull returns the current digest of a tag", func(t *testing.T, s *suite) {
+		// Two manifests with the same content, and therefore the same id.
 		image := baseImage(t, "two digests")
 		other, ok := mutate.Annotations(image, map[string]string{"pushed": "again"}).(v1.Image)
 		if !ok {
-			t.Fatal("an annotated image is no image")
+			t.Fatal("an image with annotations is not an image")
 		}
 		for i, image := range []v1.Image{image, other, image} {
 			digest, err := image.Digest()
@@ -84,25 +84,26 @@ var imageTests = []test{
 		equal(t, "id", pulled.ID, s.base.ID)
 	}},
 	{"pull of a missing tag or name is not found", func(t *testing.T, s *suite) {
-		for _, ref := range []string{s.Registry.Addr + "/conformance/base:nope", s.Registry.Addr + "/conformance/nobody:1"} {
+		for _, ref := range []string{s.Registry.Addr + "/conformance/base:missing", s.Registry.Addr + "/conformance/missing:1"} {
 			_, err := s.Engine.Pull(t.Context(), ref, nil)
 			wantErrorIs(t, err, containers.ErrNotFound)
 			wantError(t, err, ref, "check")
 		}
 	}},
-	{"pull with the registry down says so", func(t *testing.T, s *suite) {
+	{"pull without a registry", func(t *testing.T, s *suite) {
 		s.Registry.Stop()
 		defer s.Registry.Start()
 		ref := s.Registry.Addr + "/conformance/base:1"
 		_, err := s.Engine.Pull(t.Context(), ref, nil)
 		wantError(t, err, ref, "cannot be reached", "check")
+		wantErrorIs(t, err, containers.ErrRegistryUnreachable)
 		if errors.Is(err, containers.ErrNotFound) || errors.Is(err, containers.ErrUnreachable) {
-			t.Errorf("neither the image nor the engine is at fault: %v", err)
+			t.Errorf("error of the image or the engine: %v", err)
 		}
 		_, err = s.Engine.Image(t.Context(), ref)
 		must(t, err)
 	}},
-	{"pull refuses what is no name", func(t *testing.T, s *suite) {
+	{"pull refuses an invalid name", func(t *testing.T, s *suite) {
 		for _, ref := range []string{"", "Upper/case:1", s.base.ID} {
 			_, err := s.Engine.Pull(t.Context(), ref, nil)
 			wantError(t, err, "image")
@@ -117,8 +118,8 @@ var imageTests = []test{
 		_, err = s.Engine.Pull(t.Context(), ref, nil)
 		must(t, err)
 	}},
-	{"in use is not removed", imageInUse},
-	{"removed with all its names", func(t *testing.T, s *suite) {
+	{"image in use is not removed", imageInUse},
+	{"image is removed with all its names", func(t *testing.T, s *suite) {
 		image := baseImage(t, "many names")
 		refs := []string{s.push(t, "conformance/many:1", image), s.push(t, "conformance/many:2", image), s.push(t, "conformance/other:1", image)}
 		var pulled containers.Image
@@ -143,7 +144,7 @@ func pullReportsProgress(t *testing.T, s *suite) {
 	_, err := s.Engine.Pull(t.Context(), ref, func(p containers.Progress) { steps = append(steps, p) })
 	must(t, err)
 	if len(steps) == 0 {
-		t.Fatal("no progress at all")
+		t.Fatal("no progress reported")
 	}
 	for _, p := range steps {
 		if p.Done < 0 || p.Done > p.Total {
@@ -151,14 +152,14 @@ func pullReportsProgress(t *testing.T, s *suite) {
 		}
 	}
 	if last := steps[len(steps)-1]; last.Done != last.Total || last.Total < 2*size {
-		t.Errorf("ended with %d of %d bytes, pushed more than %d", last.Done, last.Total, 2*size)
+		t.Errorf("last progress is %d of %d bytes, pushed more than %d", last.Done, last.Total, 2*size)
 	}
 	steps = nil
 	_, err = s.Engine.Pull(t.Context(), ref, func(p containers.Progress) { steps = append(steps, p) })
 	must(t, err)
 	for _, p := range steps {
 		if p.Total != 0 {
-			t.Errorf("fetched layers again that were present: %+v", p)
+			t.Errorf("layers that were present were fetched again: %+v", p)
 		}
 	}
 }
@@ -167,7 +168,7 @@ func pullFollowsTag(t *testing.T, s *suite) {
 	first := s.pushAndPull(t, "conformance/moving:1", baseImage(t, "before"))
 	second := s.pushAndPull(t, "conformance/moving:1", baseImage(t, "after"))
 	if first.ID == second.ID || first.Digest == second.Digest {
-		t.Fatalf("the tag moved, but the pull brought %s again", second.Digest)
+		t.Fatalf("the tag moved, but the pull fetched %s again", second.Digest)
 	}
 	for _, image := range []containers.Image{first, second} {
 		found, err := s.Engine.Image(t.Context(), image.Digest)
@@ -190,7 +191,7 @@ func imageInUse(t *testing.T, s *suite) {
 		wantError(t, s.Engine.RemoveImage(t.Context(), image.ID), image.ID, "uses it")
 		found, err := s.Engine.Image(t.Context(), ref)
 		must(t, err)
-		equal(t, "digest after the refusal", found.Digest, image.Digest)
+		equal(t, "digest after the failed removal", found.Digest, image.Digest)
 		must(t, s.Engine.Start(t.Context(), id))
 		s.await(t, id, containers.StateExited)
 		wantError(t, s.Engine.RemoveImage(t.Context(), image.ID), "uses it")

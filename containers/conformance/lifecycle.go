@@ -13,7 +13,7 @@ import (
 )
 
 var lifecycleTests = []test{
-	{"what is gone is not found, and removed already", func(t *testing.T, s *suite) {
+	{"removed container is not found", func(t *testing.T, s *suite) {
 		id := s.create(t, s.script("true"))
 		must(t, s.Engine.Remove(t.Context(), id))
 		must(t, s.Engine.Remove(t.Context(), id))
@@ -26,7 +26,7 @@ var lifecycleTests = []test{
 		wantErrorIs(t, s.Engine.Update(t.Context(), id, unique("c"), containers.RestartNo), containers.ErrNotFound)
 		wantErrorIs(t, s.Engine.Logs(t.Context(), id, containers.LogOptions{}, os.Stderr), containers.ErrNotFound)
 	}},
-	{"start twice is one start", func(t *testing.T, s *suite) {
+	{"second start does nothing", func(t *testing.T, s *suite) {
 		id := s.start(t, s.script(forever))
 		first := s.inspect(t, id)
 		must(t, s.Engine.Start(t.Context(), id))
@@ -34,18 +34,18 @@ var lifecycleTests = []test{
 		equal(t, "state", second.State, containers.StateRunning)
 		equal(t, "pid", second.PID, first.PID)
 		equal(t, "start time", second.Started, first.Started)
-		// Start returns while the runtime is still about to become the program.
+		// Start may return before runc has executed the program.
 		eventually(t, "the pid is the program's", func() bool {
 			cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(first.PID) + "/cmdline")
 			must(t, err)
 			return strings.Contains(string(cmdline), forever)
 		})
 	}},
-	{"program that is missing is told at start", func(t *testing.T, s *suite) {
+	{"missing program fails at start", func(t *testing.T, s *suite) {
 		spec := s.script("")
-		spec.Entrypoint = []string{"/bin/there-is-none"}
+		spec.Entrypoint = []string{"/bin/missing"}
 		id := s.create(t, spec)
-		wantError(t, s.Engine.Start(t.Context(), id), spec.Name, "/bin/there-is-none")
+		wantError(t, s.Engine.Start(t.Context(), id), spec.Name, "/bin/missing")
 		if c := s.inspect(t, id); c.State == containers.StateRunning || c.PID != 0 {
 			t.Errorf("state %s, pid %d", c.State, c.PID)
 		}
@@ -53,7 +53,7 @@ var lifecycleTests = []test{
 	}},
 	{"stop sends the stop signal and waits", func(t *testing.T, s *suite) {
 		for signal, want := range map[string]int{"": 7, "SIGTERM": 7, "SIGUSR1": 8} {
-			// It takes longer than an engine that does not wait.
+			// Stopping takes a second, for which the engine has to wait.
 			spec := s.script("trap 'sleep 1; exit 7' TERM; trap 'sleep 1; exit 8' USR1; echo up; sleep 100000 & wait")
 			spec.StopSignal = signal
 			id := s.start(t, spec)
@@ -72,7 +72,7 @@ var lifecycleTests = []test{
 			equal(t, "finished", s.inspect(t, id).Finished, c.Finished)
 		}
 	}},
-	{"stop kills after the grace, children and all", func(t *testing.T, s *suite) {
+	{"stop kills all processes after the grace period", func(t *testing.T, s *suite) {
 		for _, pid := range []string{"", "host"} {
 			spec := s.script("trap '' TERM; sleep 98761 & echo up; while true; do sleep 98761; done")
 			spec.PID = pid
@@ -82,15 +82,15 @@ var lifecycleTests = []test{
 			c := s.inspect(t, id)
 			equal(t, "state", c.State, containers.StateExited)
 			equal(t, "exit status", c.ExitCode, 128+int(syscall.SIGKILL))
-			eventually(t, "children are gone", func() bool { return len(processes("sleep\x0098761\x00")) == 0 })
+			eventually(t, "children have exited", func() bool { return len(processes("sleep\x0098761\x00")) == 0 })
 		}
 	}},
-	{"stop of what never ran", func(t *testing.T, s *suite) {
+	{"stop of a container that never ran", func(t *testing.T, s *suite) {
 		id := s.create(t, s.script("true"))
 		must(t, s.Engine.Stop(t.Context(), id, patience))
 		equal(t, "state", s.inspect(t, id).State, containers.StateCreated)
 	}},
-	{"started again it finds what it wrote", func(t *testing.T, s *suite) {
+	{"files persist across a restart", func(t *testing.T, s *suite) {
 		id := s.start(t, s.script("cat /note; echo written > /note; exit 5"))
 		c := s.await(t, id, containers.StateExited)
 		equal(t, "exit status", c.ExitCode, 5)
@@ -100,16 +100,16 @@ var lifecycleTests = []test{
 		})
 		again := s.await(t, id, containers.StateExited)
 		if !again.Started.After(c.Finished) {
-			t.Errorf("started %v, finished before at %v", again.Started, c.Finished)
+			t.Errorf("started %v, before its last run finished at %v", again.Started, c.Finished)
 		}
 	}},
-	{"remove refuses what runs", func(t *testing.T, s *suite) {
+	{"running container is not removed", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		id := s.start(t, spec)
 		wantError(t, s.Engine.Remove(t.Context(), id), spec.Name)
 		equal(t, "state", s.inspect(t, id).State, containers.StateRunning)
 	}},
-	{"death from outside is noticed", func(t *testing.T, s *suite) {
+	{"killed container is exited", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		spec.PID = "host"
 		id := s.start(t, spec)
@@ -117,8 +117,8 @@ var lifecycleTests = []test{
 		c := s.await(t, id, containers.StateExited)
 		equal(t, "exit status", c.ExitCode, 128+int(syscall.SIGKILL))
 	}},
-	{"staged at a FIFO, then released as the same process", staged},
-	{"restarted by its policy, until it is stopped", func(t *testing.T, s *suite) {
+	{"staged container becomes the service in the same process", staged},
+	{"restart policy applies until stop", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		spec.Restart = containers.RestartUnlessStopped
 		id := s.start(t, spec)
@@ -150,8 +150,8 @@ var lifecycleTests = []test{
 	}},
 }
 
-// staged is what kollet does with every container: a static program mounted
-// into it is its entrypoint, waits, and becomes the service.
+// staged does what kollet does with every container: the entrypoint is a static
+// program that is mounted into the container, waits, and executes the service.
 func staged(t *testing.T, s *suite) {
 	gate := t.TempDir()
 	fifo := filepath.Join(gate, "fifo")
@@ -182,8 +182,8 @@ func staged(t *testing.T, s *suite) {
 	equal(t, "exit status", s.inspect(t, id).ExitCode, 7)
 }
 
-// processes lists the processes whose command line holds a text; words in it
-// end with a zero byte, see proc(5).
+// processes returns the processes whose command line contains a text; each argument
+// in it ends with a zero byte (proc(5)).
 func processes(text string) []int {
 	var found []int
 	dirs, _ := filepath.Glob("/proc/[0-9]*")

@@ -23,31 +23,31 @@ import (
 )
 
 var loadTests = []test{
-	{"an archive's images get their names, without a registry", loadsImages},
-	{"a name that has another image moves", loadMovesName},
-	{"what is loaded again is the same", func(t *testing.T, s *suite) {
+	{"archive is loaded without a registry", loadsImages},
+	{"name moves to the loaded image", loadMovesName},
+	{"loading an archive again changes nothing", func(t *testing.T, s *suite) {
 		image := baseImage(t, "again")
 		for range 2 {
 			must(t, s.Engine.Load(t.Context(), saved(t, map[string]v1.Image{"load/again:1": image})))
 			s.loaded(t, "load/again:1", image)
 		}
-		// Pulled, it has a digest: loading keeps it.
+		// A pulled image has a digest, which loading keeps.
 		pulled := s.pushAndPull(t, "load/again:1", image)
 		must(t, s.Engine.Load(t.Context(), saved(t, map[string]v1.Image{"load/again:1": image})))
 		found, err := s.Engine.Image(t.Context(), pulled.Digest)
 		must(t, err)
 		equal(t, "id by digest", found.ID, pulled.ID)
 	}},
-	{"an OCI layout is loaded, or refused with the remedy", loadsLayout},
-	{"an archive that is cut short", func(t *testing.T, s *suite) {
+	{"OCI image layout is loaded, or refused with a remedy", loadsLayout},
+	{"truncated archive", func(t *testing.T, s *suite) {
 		whole := read(t, saved(t, map[string]v1.Image{"load/short:1": withNoise(t, baseImage(t, "short"), 1<<20)}))
 		err := s.Engine.Load(t.Context(), bytes.NewReader(whole[:len(whole)/2]))
 		wantError(t, err, "loading images", "archive is damaged", "copy it again")
 		s.notLoaded(t, "load/short:1")
 	}},
-	{"a layer whose content changed", func(t *testing.T, s *suite) {
-		// As docker save writes it: layers are not compressed, and have no checksum
-		// but the one in the configuration.
+	{"layer with changed content", func(t *testing.T, s *suite) {
+		// As docker save writes it: layers are not compressed, and their only
+		// checksum is in the image's configuration.
 		var layer bytes.Buffer
 		w := tar.NewWriter(&layer)
 		must(t, w.WriteHeader(&tar.Header{Name: "word", Mode: 0o644, Size: 14}))
@@ -67,10 +67,10 @@ var loadTests = []test{
 		wantError(t, s.Engine.Load(t.Context(), bytes.NewReader(whole)), "loading images", "archive is damaged")
 		s.notLoaded(t, "load/flipped:1")
 	}},
-	{"what is no archive", func(t *testing.T, s *suite) {
+	{"not an archive", func(t *testing.T, s *suite) {
 		var nothing bytes.Buffer
 		must(t, tar.NewWriter(&nothing).Close())
-		for what, content := range map[string]string{"nothing": "", "text": strings.Repeat("no archive at all\n", 100), "an empty tar": nothing.String()} {
+		for what, content := range map[string]string{"nothing": "", "text": strings.Repeat("not an archive\n", 100), "an empty tar": nothing.String()} {
 			if err := s.Engine.Load(t.Context(), strings.NewReader(content)); err == nil {
 				t.Errorf("%s was loaded", what)
 			} else {
@@ -78,7 +78,7 @@ var loadTests = []test{
 			}
 		}
 	}},
-	{"a reader that fails", func(t *testing.T, s *suite) {
+	{"reader fails", func(t *testing.T, s *suite) {
 		whole := read(t, saved(t, map[string]v1.Image{"load/failing:1": baseImage(t, "failing")}))
 		broken := io.MultiReader(bytes.NewReader(whole[:len(whole)/2]), failing{})
 		wantError(t, s.Engine.Load(t.Context(), broken), "loading images")
@@ -110,15 +110,15 @@ func loadsImages(t *testing.T, s *suite) {
 		byID, err := s.Engine.Image(t.Context(), found.ID)
 		must(t, err)
 		equal(t, "id by id", byID.ID, found.ID)
-		// It can be used as kollet does: by digest if it has one, else by id.
-		spec := s.script("echo it runs")
+		// Use the image as kollet does: by digest if it has one, else by id.
+		spec := s.script("echo running")
 		if spec.Image = found.ID; found.Digest != "" {
 			spec.Image = found.Digest
 		}
 		id := s.start(t, spec)
 		c := s.await(t, id, containers.StateExited)
 		equal(t, "image of the container", c.ImageID, found.ID)
-		equal(t, "output", s.logs(t, id, containers.LogOptions{}), "it runs\n")
+		equal(t, "output", s.logs(t, id, containers.LogOptions{}), "running\n")
 		must(t, s.Engine.Remove(t.Context(), id))
 		must(t, s.Engine.RemoveImage(t.Context(), found.ID))
 		s.notLoaded(t, ref)
@@ -131,9 +131,9 @@ func loadMovesName(t *testing.T, s *suite) {
 	old := s.loaded(t, "load/moving:1", before)
 	must(t, s.Engine.Load(t.Context(), saved(t, map[string]v1.Image{"load/moving:1": after})))
 	s.loaded(t, "load/moving:1", after)
-	found, err := s.Engine.Image(t.Context(), old.ID) // that a generation may still name
+	found, err := s.Engine.Image(t.Context(), old.ID) // a generation may still use it
 	must(t, err)
-	equal(t, "id of the one before", found.ID, old.ID)
+	equal(t, "id of the previous image", found.ID, old.ID)
 }
 
 func loadsLayout(t *testing.T, s *suite) {
@@ -156,7 +156,7 @@ func loadsLayout(t *testing.T, s *suite) {
 	s.notLoaded(t, "example.org/load/layout:1")
 }
 
-// saved is an archive as docker save writes it.
+// saved returns an archive in the format of docker save.
 func saved(t *testing.T, images map[string]v1.Image) io.Reader {
 	t.Helper()
 	refs := map[name.Reference]v1.Image{}
@@ -177,7 +177,7 @@ func read(t *testing.T, r io.Reader) []byte {
 	return data
 }
 
-// loaded wants a name to mean an image.
+// loaded checks that a name refers to an image.
 func (s *suite) loaded(t *testing.T, ref string, image v1.Image) containers.Image {
 	t.Helper()
 	id, err := image.ConfigName()
@@ -197,9 +197,9 @@ func (s *suite) notLoaded(t *testing.T, ref string) {
 
 type failing struct{}
 
-func (failing) Read([]byte) (int, error) { return 0, errors.New("the drive was pulled out") }
+func (failing) Read([]byte) (int, error) { return 0, errors.New("the drive was removed") }
 
-// calls is an empty reader that calls a function.
+// calls is an empty reader that calls a function when it is read.
 type calls struct{ f func() }
 
 func (c calls) Read([]byte) (int, error) { c.f(); return 0, io.EOF }

@@ -15,14 +15,14 @@ import (
 )
 
 var logTests = []test{
-	{"output and error, all or the last lines", func(t *testing.T, s *suite) {
+	{"output and errors, all or the last lines", func(t *testing.T, s *suite) {
 		id := s.start(t, s.script("echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three; sleep 0.05; printf end"))
 		s.await(t, id, containers.StateExited)
 		for tail, want := range map[int]string{0: "one\ntwo\nthree\nend", 1: "end", 2: "three\nend", 9: "one\ntwo\nthree\nend"} {
 			equal(t, "log", strings.TrimSuffix(s.logs(t, id, containers.LogOptions{Tail: tail}), "\n"), want)
 		}
 	}},
-	{"of what never ran is empty", func(t *testing.T, s *suite) {
+	{"empty before the first run", func(t *testing.T, s *suite) {
 		id := s.create(t, s.script("echo x"))
 		equal(t, "log", s.logs(t, id, containers.LogOptions{}), "")
 	}},
@@ -45,7 +45,7 @@ var logTests = []test{
 		equal(t, "log since after the first line", s.logs(t, id, containers.LogOptions{Since: times[0].Add(time.Microsecond)}), "two\nthree\n")
 		equal(t, "log since the future", s.logs(t, id, containers.LogOptions{Since: times[2].Add(time.Hour)}), "")
 	}},
-	{"followed to the end of the container", func(t *testing.T, s *suite) {
+	{"follow until the container exits", func(t *testing.T, s *suite) {
 		gate := t.TempDir()
 		must(t, syscall.Mkfifo(filepath.Join(gate, "fifo"), 0o600))
 		spec := s.script("echo one; read x < /gate/fifo; echo two >&2; echo three; exit 3")
@@ -60,7 +60,7 @@ var logTests = []test{
 		}
 		must(t, <-ended)
 	}},
-	{"followed until nobody listens", func(t *testing.T, s *suite) {
+	{"follow until the context ends", func(t *testing.T, s *suite) {
 		id := s.start(t, s.script(forever))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -70,7 +70,7 @@ var logTests = []test{
 		must(t, <-ended)
 		wantErrorIs(t, s.Engine.Logs(ctx, id, containers.LogOptions{}, io.Discard), context.Canceled)
 	}},
-	{"rotated by size", func(t *testing.T, s *suite) {
+	{"rotation by size", func(t *testing.T, s *suite) {
 		spec := s.script("i=0; while [ $i -lt 3000 ]; do echo \"line $i of the log\"; i=$((i+1)); done")
 		spec.LogSize, spec.LogFiles = 16<<10, 2
 		id := s.start(t, spec)
@@ -79,12 +79,12 @@ var logTests = []test{
 			return strings.Contains(s.logs(t, id, containers.LogOptions{}), "line 2999 of")
 		})
 		if out := s.logs(t, id, containers.LogOptions{}); strings.Contains(out, "line 0 of") || len(out) > 3*16<<10 {
-			t.Errorf("%d bytes kept, the first line among them: %v", len(out), strings.Contains(out, "line 0 of"))
+			t.Errorf("%d bytes kept, including the first line: %v", len(out), strings.Contains(out, "line 0 of"))
 		}
 	}},
 }
 
-// follow passes on a container's lines as they come, and how Logs ended.
+// follow sends a container's lines as they arrive, and then the result of Logs.
 func (s *suite) follow(t *testing.T, ctx context.Context, id string) (lines chan string, ended chan error) {
 	t.Helper()
 	r, w := io.Pipe()

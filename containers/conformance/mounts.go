@@ -11,7 +11,7 @@ import (
 )
 
 var mountTests = []test{
-	{"bind shows the host's directory, writable or not", func(t *testing.T, s *suite) {
+	{"bind mount, writable or read-only", func(t *testing.T, s *suite) {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, "in"), []byte("from the host\n"), 0o644))
 		spec := s.script("cat /rw/in; echo x > /rw/out; (echo x > /ro/never) 2>/dev/null; cat /file")
@@ -26,7 +26,7 @@ var mountTests = []test{
 			equal(t, file+" exists", err == nil, want)
 		}
 	}},
-	{"mount inside a shared bind appears outside", func(t *testing.T, s *suite) {
+	{"mount in a shared bind mount propagates to the host", func(t *testing.T, s *suite) {
 		for propagation, want := range map[string]bool{"rshared": true, "shared": true, "rslave": false, "": false} {
 			dir := sharedDir(t)
 			must(t, os.Mkdir(filepath.Join(dir, "sub"), 0o755))
@@ -40,7 +40,7 @@ var mountTests = []test{
 			equal(t, "visible outside with "+propagation, err == nil, want)
 		}
 	}},
-	{"mount outside appears inside a shared or slave bind", func(t *testing.T, s *suite) {
+	{"mount of the host propagates to a shared or slave bind mount", func(t *testing.T, s *suite) {
 		for propagation, want := range map[string]string{"rshared": "made", "rslave": "made", "rprivate": ""} {
 			dir := sharedDir(t)
 			sub := filepath.Join(dir, "sub")
@@ -54,7 +54,7 @@ var mountTests = []test{
 			equal(t, "seen with "+propagation, s.exec(t, id, "ls", "/b/sub"), want)
 		}
 	}},
-	{"new volume holds what the image has there", func(t *testing.T, s *suite) {
+	{"new volume has the image's content", func(t *testing.T, s *suite) {
 		spec := s.script("cat /data/shipped; stat -c %u:%g:%a /data /data/shipped")
 		spec.Mounts = []containers.Mount{{Type: containers.Volume, Source: unique("v"), Target: "/data"}}
 		equal(t, "volume", s.run(t, spec), "with the image\n42436:42436:750\n42436:42436:640")
@@ -71,7 +71,7 @@ var mountTests = []test{
 		second.Mounts[0].ReadOnly = true
 		equal(t, "the next container sees", s.run(t, second), "kept\n/data:\nfile")
 	}},
-	{"mounts nest whatever their order", func(t *testing.T, s *suite) {
+	{"nested mounts in any order", func(t *testing.T, s *suite) {
 		dir := t.TempDir()
 		must(t, os.MkdirAll(filepath.Join(dir, "b"), 0o755))
 		spec := s.script("touch /a/b/c/deep; ls /a /a/b")
@@ -84,7 +84,7 @@ var mountTests = []test{
 	}},
 }
 
-// sharedDir is a directory on a mount point that shares its mounts.
+// sharedDir returns a directory that is a shared mount point.
 func sharedDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

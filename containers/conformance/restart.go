@@ -7,7 +7,7 @@ import (
 )
 
 var restartTests = []test{
-	{"keeps what it had, and restarts only what nobody stopped", func(t *testing.T, s *suite) {
+	{"containers are kept, and stopped ones are not started", func(t *testing.T, s *suite) {
 		spec := func(script string, policy containers.Restart) containers.Spec {
 			c := s.script(script)
 			c.Restart = policy
@@ -47,28 +47,28 @@ var restartTests = []test{
 			equal(t, "exit status", now.ExitCode, c.ExitCode)
 			equal(t, "start time", now.Started, c.Started)
 		}
-		equal(t, "state of the created one", s.inspect(t, created).State, containers.StateCreated)
+		equal(t, "state of the created container", s.inspect(t, created).State, containers.StateCreated)
 		for id, c := range before {
 			wantSpec(t, s.inspect(t, id), c)
 		}
-		// Whether the engine took the staged one down or let it live, it is
-		// the engine's to stop, start and remove.
+		// The engine may have stopped the staged container or not, but it can
+		// still stop, start and remove it.
 		must(t, s.Engine.Stop(t.Context(), staged, 0))
 		must(t, s.Engine.Start(t.Context(), staged))
-		equal(t, "output of a command in the staged one", s.exec(t, staged, "echo", "hello"), "hello")
+		equal(t, "output of a command in the staged container", s.exec(t, staged, "echo", "hello"), "hello")
 		_, err := s.Engine.Image(t.Context(), s.base.Digest)
 		must(t, err)
 	}},
-	{"starts always what has that policy, also after a crash", func(t *testing.T, s *suite) {
+	{"containers with the policy always are started, also after a crash", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		spec.Restart = containers.RestartAlways
 		running := s.start(t, spec)
 		spec.Name = unique("c")
 		stopped := s.start(t, spec)
 		must(t, s.Engine.Stop(t.Context(), stopped, 0))
-		equal(t, "state once stopped", s.inspect(t, stopped).State, containers.StateExited)
+		equal(t, "state after stop", s.inspect(t, stopped).State, containers.StateExited)
 		spec.Name, spec.Restart = unique("c"), containers.RestartNo
-		demoted := s.start(t, spec) // as a service of the generation before
+		demoted := s.start(t, spec) // a service of the previous generation
 		must(t, s.Engine.Update(t.Context(), demoted, spec.Name, containers.RestartAlways))
 		must(t, s.Engine.Update(t.Context(), demoted, spec.Name, containers.RestartNo))
 		must(t, s.Engine.Stop(t.Context(), demoted, 0))
@@ -79,12 +79,12 @@ var restartTests = []test{
 		if s.StartsStopped {
 			up = append(up, stopped)
 		} else {
-			equal(t, "state of what was stopped", s.inspect(t, stopped).State, containers.StateExited)
+			equal(t, "state of the stopped container", s.inspect(t, stopped).State, containers.StateExited)
 		}
 		for _, id := range up {
 			s.await(t, id, containers.StateRunning)
 			equal(t, "output of a command", s.exec(t, id, "echo", "hello"), "hello")
 		}
-		equal(t, "state of what was demoted as no longer needed", s.inspect(t, demoted).State, containers.StateExited)
+		equal(t, "state of the demoted container", s.inspect(t, demoted).State, containers.StateExited)
 	}},
 }

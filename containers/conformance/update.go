@@ -8,7 +8,7 @@ import (
 )
 
 var updateTests = []test{
-	{"swaps the names of two containers", func(t *testing.T, s *suite) {
+	{"names of two containers are swapped", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		spec.Restart = containers.RestartUnlessStopped
 		old := s.start(t, spec)
@@ -17,11 +17,11 @@ var updateTests = []test{
 		next := s.start(t, spec)
 		pid := s.inspect(t, next).PID
 
-		aside := unique("old")
-		must(t, s.Engine.Update(t.Context(), old, aside, containers.RestartNo))
+		demoted := unique("old")
+		must(t, s.Engine.Update(t.Context(), old, demoted, containers.RestartNo))
 		must(t, s.Engine.Update(t.Context(), next, service, containers.RestartUnlessStopped))
 		for id, want := range map[string]containers.Spec{
-			old:  {Name: aside, Restart: containers.RestartNo},
+			old:  {Name: demoted, Restart: containers.RestartNo},
 			next: {Name: service, Restart: containers.RestartUnlessStopped},
 		} {
 			c := s.inspect(t, id)
@@ -29,17 +29,17 @@ var updateTests = []test{
 			equal(t, "restart", c.Spec.Restart, want.Restart)
 			equal(t, "state", c.State, containers.StateRunning)
 		}
-		equal(t, "pid of the one that stays", s.inspect(t, next).PID, pid)
+		equal(t, "pid of the running container", s.inspect(t, next).PID, pid)
 
 		must(t, syscall.Kill(pid, syscall.SIGKILL))
-		eventually(t, "its new policy counts", func() bool {
+		eventually(t, "its new policy is in effect", func() bool {
 			c := s.inspect(t, next)
 			return c.State == containers.StateRunning && c.PID != pid
 		})
 		must(t, syscall.Kill(s.inspect(t, old).PID, syscall.SIGKILL))
 		s.await(t, old, containers.StateExited)
 	}},
-	{"again changes nothing, in any state", func(t *testing.T, s *suite) {
+	{"second update changes nothing, in any state", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		id := s.create(t, spec)
 		name := unique("updated")
@@ -60,7 +60,7 @@ var updateTests = []test{
 		must(t, s.Engine.Stop(t.Context(), id, 0))
 		equal(t, "state", update().State, containers.StateExited)
 	}},
-	{"name of another is refused and nothing changed", func(t *testing.T, s *suite) {
+	{"name in use is refused and nothing is changed", func(t *testing.T, s *suite) {
 		other := s.script("true")
 		s.create(t, other)
 		spec := s.script("true")
@@ -68,7 +68,7 @@ var updateTests = []test{
 		wantError(t, s.Engine.Update(t.Context(), id, other.Name, containers.RestartUnlessStopped), other.Name)
 		wantSpec(t, s.inspect(t, id), spec)
 	}},
-	{"stopped stays stopped when it is updated", func(t *testing.T, s *suite) {
+	{"stopped container stays stopped", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		spec.Restart = containers.RestartUnlessStopped
 		id := s.start(t, spec)

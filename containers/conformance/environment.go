@@ -13,18 +13,18 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// insideTests look at a container from within.
-var insideTests = []test{
+// environmentTests test what a container sees.
+var environmentTests = []test{
 	{"environment, user and directory", func(t *testing.T, s *suite) {
 		spec := s.script(`echo "$FROM_IMAGE,$BOTH,$A,$EMPTY."; id -u; id -g; pwd`)
-		equal(t, "as the image says", s.run(t, spec), "yes,the image,,.\n0\n0\n/work")
+		equal(t, "without a spec", s.run(t, spec), "yes,the image,,.\n0\n0\n/work")
 		for user, ids := range map[string]string{"nova": "42436\n42436", "65534:42436": "65534\n42436", "nova:root": "42436\n0"} {
 			spec.Name, spec.User, spec.WorkingDir = unique("c"), user, "/tmp"
 			spec.Env = map[string]string{"BOTH": "the spec", "A": "a = 'b'", "EMPTY": ""}
-			equal(t, "as the spec says", s.run(t, spec), "yes,the spec,a = 'b',.\n"+ids+"\n/tmp")
+			equal(t, "with a spec", s.run(t, spec), "yes,the spec,a = 'b',.\n"+ids+"\n/tmp")
 		}
 	}},
-	{"arguments arrive as they are", func(t *testing.T, s *suite) {
+	{"arguments are passed unchanged", func(t *testing.T, s *suite) {
 		spec := s.script(`for a; do echo "<$a>"; done`)
 		spec.Command = append(spec.Command, "name", "a b", "", "$HOME", "é\tü")
 		equal(t, "arguments", s.run(t, spec), "<a b>\n<>\n<$HOME>\n<é\tü>")
@@ -38,7 +38,7 @@ var insideTests = []test{
 		equal(t, "without a capability", s.run(t, spec), "")
 		spec.Name, spec.CapAdd = unique("c"), []string{"NET_ADMIN"}
 		if out := s.run(t, spec); out != "added" && dummyLinks() {
-			t.Errorf("NET_ADMIN did not help: %s", out)
+			t.Errorf("no effect of NET_ADMIN: %s", out)
 		}
 	}},
 	{"limits", func(t *testing.T, s *suite) {
@@ -56,7 +56,7 @@ var insideTests = []test{
 			t.Errorf("read-only: %s", out)
 		}
 	}},
-	{"namespaces are the host's only if asked", func(t *testing.T, s *suite) {
+	{"namespaces of the host only if requested", func(t *testing.T, s *suite) {
 		set := map[string]func(*containers.Spec){
 			"pid": func(c *containers.Spec) { c.PID = "host" },
 			"ipc": func(c *containers.Spec) { c.IPC = "host" },
@@ -68,7 +68,7 @@ var insideTests = []test{
 			spec := s.script("readlink /proc/self/ns/" + ns)
 			spec.NetworkMode = "none"
 			if inside := s.run(t, spec); inside == own {
-				t.Errorf("%s namespace is the host's, unasked", ns)
+				t.Errorf("%s namespace is the host's without being requested", ns)
 			}
 			spec.Name = unique("c")
 			ask(&spec)
@@ -77,7 +77,7 @@ var insideTests = []test{
 		own, err := os.Readlink("/proc/self/ns/cgroup")
 		must(t, err)
 		spec := s.script("readlink /proc/self/ns/cgroup")
-		spec.Cgroup = "host" // without it, what cgroup v1 gives differs between engines
+		spec.Cgroup = "host" // otherwise engines differ with cgroup v1
 		equal(t, "cgroup namespace", s.run(t, spec), own)
 	}},
 	{"network of the host, or none", func(t *testing.T, s *suite) {
@@ -97,7 +97,7 @@ var insideTests = []test{
 		spec.Devices = []string{device}
 		equal(t, "read from the device", s.run(t, spec), "00 00 00")
 	}},
-	{"privileged container with the host's pids sees them", func(t *testing.T, s *suite) {
+	{"privileged container sees the host's pids", func(t *testing.T, s *suite) {
 		spec := s.script(fmt.Sprintf("readlink /proc/%d/exe; grep CapEff /proc/self/status", os.Getpid()))
 		spec.Privileged, spec.PID, spec.IPC, spec.Cgroup = true, "host", "host", "host"
 		self, err := os.Executable()
@@ -116,11 +116,11 @@ var insideTests = []test{
 	}},
 }
 
-// commonCaps are the capabilities that engines of any age give: Linux 5.8 and
-// 5.9 brought three more.
+// commonCaps are the capabilities that all versions of the engines know; Linux 5.8
+// and 5.9 added three.
 const commonCaps = 1<<(unix.CAP_AUDIT_READ+1) - 1
 
-// effective reads a line such as "CapEff:	000001ffffffffff", see proc(5).
+// effective parses a line such as "CapEff:	000001ffffffffff", see proc(5).
 func effective(t *testing.T, line string) uint64 {
 	t.Helper()
 	caps, err := strconv.ParseUint(strings.TrimPrefix(line, "CapEff:\t"), 16, 64)
@@ -128,8 +128,8 @@ func effective(t *testing.T, line string) uint64 {
 	return caps
 }
 
-// bounding is this process's bounding set as a container that got all of it
-// shows it.
+// bounding returns this process's bounding set, as a container with all of it would
+// print its effective capabilities.
 func bounding(t *testing.T) string {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -139,7 +139,7 @@ func bounding(t *testing.T) string {
 	return "CapEff:" + line
 }
 
-// dummyLinks tells whether the kernel has the module that the test uses.
+// dummyLinks reports whether the kernel module that the test uses is loaded.
 func dummyLinks() bool {
 	_, err := os.Stat("/sys/module/dummy")
 	return err == nil
