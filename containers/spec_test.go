@@ -25,7 +25,7 @@ func TestCheck(t *testing.T) {
 		"cgroup":              {func(s *Spec) { s.Cgroup = "private" }, "cgroup"},
 		"network_mode":        {func(s *Spec) { s.NetworkMode = "bridge" }, "network_mode"},
 		"restart":             {func(s *Spec) { s.Restart = "on-failure" }, "restart"},
-		"log files alone":     {func(s *Spec) { s.LogFiles = 3 }, "set log_size"},
+		"log files only":      {func(s *Spec) { s.LogFiles = 3 }, "set log_size"},
 		"negative log size":   {func(s *Spec) { s.LogSize = -1 }, "log_size"},
 		"env":                 {func(s *Spec) { s.Env = map[string]string{"A=B": "c"} }, `environment: "A=B"`},
 		"device":              {func(s *Spec) { s.Devices = []string{"kvm"} }, `device "kvm"`},

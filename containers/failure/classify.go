@@ -22,7 +22,7 @@ type marked struct {
 
 func (m marked) Unwrap() error { return m.error }
 
-// Mark states the kind of an error that kollet itself found.
+// Mark sets the kind of an error that kollet itself detected.
 func Mark(kind Kind, err error) error { return marked{err, kind} }
 
 // Is reports whether an error that the engine returned is of a kind.
@@ -30,8 +30,8 @@ func (e Engine) Is(kind Kind, err error) bool {
 	return err != nil && e.classify([]Kind{kind}, err) == kind
 }
 
-// classify returns the kind that the error was marked with, else the first of
-// kinds that its type or its text shows.
+// classify returns the kind with which the error was marked, else the first of kinds
+// that its type or its text matches.
 func (e Engine) classify(kinds []Kind, err error) Kind {
 	if m, ok := errors.AsType[marked](err); ok {
 		return m.kind
@@ -42,15 +42,15 @@ func (e Engine) classify(kinds []Kind, err error) Kind {
 				return k
 			}
 		}
-		if e.says(k, err) {
+		if e.matchesText(k, err) {
 			return k
 		}
 	}
 	return Unknown
 }
 
-// says reports whether the text of an error shows a kind.
-func (e Engine) says(k Kind, err error) bool {
+// matchesText reports whether the text of an error matches a kind.
+func (e Engine) matchesText(k Kind, err error) bool {
 	text := strings.ToLower(err.Error())
 	for _, m := range messages {
 		if m.kind == k && (m.engine == anyEngine || m.engine == e.Name) && containsAll(text, m.text) {
@@ -69,8 +69,8 @@ func containsAll(text string, parts []string) bool {
 	return true
 }
 
-// types are the tests for errors of the standard library, and of errdefs, whose
-// classes both clients use.
+// types are tests for errors of the standard library and of errdefs, which both
+// clients use.
 var types = map[Kind]func(error) bool{
 	NotFound:            errdefs.IsNotFound,
 	DiskFull:            func(err error) bool { return errors.Is(err, syscall.ENOSPC) },
@@ -92,8 +92,7 @@ func isUntrusted(err error) bool {
 		errors.As(err, &alert) && (alert.Op == "remote error" || alert.Op == "local error") // crypto/tls: an alert
 }
 
-// isNetwork reports whether a connection was not established or did not answer
-// in time.
+// isNetwork reports whether a connection could not be established or timed out.
 func isNetwork(err error) bool {
 	var dns *net.DNSError
 	var dial *net.OpError

@@ -1,11 +1,11 @@
-// Package failure explains the errors of container engines and image
-// registries: what each one means and what to do about it. An explained error
-// is one line of text; errors.Is and errors.As find what it was made from, and
-// the errors that package containers declares.
+// Package failure explains the errors of container engines and image registries:
+// what each one means and what to do about it. The text of an explained error is one
+// line; errors.Is and errors.As find its cause, and the errors that package
+// containers declares.
 //
-// Typed errors decide where the clients have them. The rest arrives as text,
-// because an engine's API passes on what a registry or runc said: messages.go
-// lists those texts with their sources.
+// Errors are classified by their types if the clients have types for them. The rest
+// is text, because the engines' APIs pass on messages of registries and runc:
+// messages.go lists these texts and where they come from.
 package failure
 
 import (
@@ -20,17 +20,17 @@ import (
 type Engine struct {
 	Name    string // docker or containerd
 	Address string // of its socket
-	Puller  string // the program that connects to registries
+	Puller  string // the program that connects to registries, docker or kollet
 
-	Start string        // what to do if it does not answer
+	Start string        // what to do if the engine does not answer
 	Space string        // where disk space is needed
-	Caps  func() string // what to do if it cannot start a privileged container
+	Caps  func() string // what to do if the engine cannot start a privileged container
 
 	AllowHTTP func(registry string) string // how to allow a registry without TLS
 	TrustCA   func(registry string) string // how to trust a registry's CA
 
-	// Types are tests for errors whose types only this engine's client knows,
-	// besides those of the standard library and of errdefs.
+	// Types are tests for errors that have types of this engine's client. Types
+	// of the standard library and of errdefs need no tests here.
 	Types map[Kind]func(error) bool
 }
 
@@ -46,7 +46,7 @@ type Error struct {
 // remedy, on one line.
 func (e *Error) Error() string { return e.text }
 
-// Unwrap returns the cause, and the error that stands for this kind.
+// Unwrap returns the cause and the error that represents this kind.
 func (e *Error) Unwrap() []error {
 	if is := meanings[e.Kind].is; is != nil {
 		return []error{is, e.cause}
@@ -80,8 +80,8 @@ func (e Engine) LoadError(ctx context.Context, doing string, err error) error {
 	return e.explain(doing, "", loadKinds, err)
 }
 
-// Remedy returns what to do about an error that was explained, or that the host
-// itself returned; empty if that is not known.
+// Remedy returns what to do about an explained error or an error of the host; empty
+// if that is not known.
 func Remedy(err error) string {
 	var known *Error
 	switch {
@@ -114,8 +114,8 @@ func (e Engine) explain(doing, registry string, kinds []Kind, err error) error {
 	return &Error{kind, remedy, text, err}
 }
 
-// OneLine returns the text of an error on one line, without the prefix that
-// Docker's client gives to what the engine answers.
+// OneLine returns the text of an error on one line, without the prefix that Docker's
+// client adds to errors of the engine.
 func OneLine(err error) string {
 	var lines []string
 	for line := range strings.Lines(strings.ReplaceAll(err.Error(), "Error response from daemon: ", "")) {

@@ -21,7 +21,7 @@ import (
 
 var errOwn = errors.New("of the client's own type")
 
-// engine names an engine that has a client with one error type of its own.
+// engine returns an engine whose client has one error type.
 func engine(name string) Engine {
 	return Engine{
 		Name: name, Address: "/run/engine.sock", Puller: name,
@@ -44,18 +44,18 @@ func TestEngineErrors(t *testing.T) {
 		is     []error
 		text   string
 	}{
-		"cancelled":                   {"docker", deep(context.Canceled), Unknown, []error{context.Canceled}, "doing it: outer: inner: context canceled; second"},
-		"too late":                    {"docker", context.DeadlineExceeded, Unknown, []error{context.DeadlineExceeded}, "doing it: context deadline exceeded"},
-		"unknown":                     {"docker", io.ErrShortWrite, Unknown, []error{io.ErrShortWrite}, "doing it: short write"},
-		"not found":                   {"docker", fmt.Errorf("container c: %w", errdefs.ErrNotFound), NotFound, []error{containers.ErrNotFound, errdefs.ErrNotFound}, "doing it: container c: not found"},
-		"disk full":                   {"containerd", deep(path), DiskFull, []error{syscall.ENOSPC, path}, "doing it: outer: inner: write /x: no space left on device; second; free disk space where it keeps its data"},
-		"disk full, as text":          {"docker", errors.New("Error response from daemon: write /x: no space left on device"), DiskFull, []error{syscall.ENOSPC}, "doing it: write /x: no space left on device; free disk space where it keeps its data"},
-		"marked":                      {"containerd", deep(Mark(NameTaken, errOwn)), NameTaken, []error{errOwn}, "doing it: outer: inner: of the client's own type; second; remove that container, or rename it"},
-		"rlimit":                      {"containerd", errors.New("OCI runtime create failed: runc create failed: unable to start container process: error during container init: error setting rlimit type 8: operation not permitted"), LimitRefused, nil, "doing it: OCI runtime create failed: runc create failed: unable to start container process: error during container init: error setting rlimit type 8: operation not permitted; allow containerd higher limits (CAP_SYS_RESOURCE, or LimitNOFILE= and LimitMEMLOCK= in its unit), or lower the ulimits of the service"},
-		"capabilities":                {"docker", errors.New("error during container init: unable to apply caps: operation not permitted"), CapsRefused, nil, "doing it: error during container init: unable to apply caps: operation not permitted; give it capabilities"},
-		"another's message":           {"containerd", errors.New("Conflict. The container name is already in use by container 1"), Unknown, nil, "doing it: Conflict. The container name is already in use by container 1"},
-		"several lines":               {"docker", errors.New("one\n\n  two \t three\n"), Unknown, nil, "doing it: one; two three"},
-		"a registry's, not of a pull": {"docker", errors.New("dial tcp: connection refused"), Unknown, nil, "doing it: dial tcp: connection refused"},
+		"cancelled":                       {"docker", deep(context.Canceled), Unknown, []error{context.Canceled}, "doing it: outer: inner: context canceled; second"},
+		"too late":                        {"docker", context.DeadlineExceeded, Unknown, []error{context.DeadlineExceeded}, "doing it: context deadline exceeded"},
+		"unknown":                         {"docker", io.ErrShortWrite, Unknown, []error{io.ErrShortWrite}, "doing it: short write"},
+		"not found":                       {"docker", fmt.Errorf("container c: %w", errdefs.ErrNotFound), NotFound, []error{containers.ErrNotFound, errdefs.ErrNotFound}, "doing it: container c: not found"},
+		"disk full":                       {"containerd", deep(path), DiskFull, []error{syscall.ENOSPC, path}, "doing it: outer: inner: write /x: no space left on device; second; free disk space where it keeps its data"},
+		"disk full, as text":              {"docker", errors.New("Error response from daemon: write /x: no space left on device"), DiskFull, []error{syscall.ENOSPC}, "doing it: write /x: no space left on device; free disk space where it keeps its data"},
+		"marked":                          {"containerd", deep(Mark(NameTaken, errOwn)), NameTaken, []error{errOwn}, "doing it: outer: inner: of the client's own type; second; remove that container, or rename it"},
+		"rlimit":                          {"containerd", errors.New("OCI runtime create failed: runc create failed: unable to start container process: error during container init: error setting rlimit type 8: operation not permitted"), LimitRefused, nil, "doing it: OCI runtime create failed: runc create failed: unable to start container process: error during container init: error setting rlimit type 8: operation not permitted; allow containerd higher limits (CAP_SYS_RESOURCE, or LimitNOFILE= and LimitMEMLOCK= in its unit), or lower the ulimits of the service"},
+		"capabilities":                    {"docker", errors.New("error during container init: unable to apply caps: operation not permitted"), CapsRefused, nil, "doing it: error during container init: unable to apply caps: operation not permitted; give it capabilities"},
+		"another's message":               {"containerd", errors.New("Conflict. The container name is already in use by container 1"), Unknown, nil, "doing it: Conflict. The container name is already in use by container 1"},
+		"several lines":                   {"docker", errors.New("one\n\n  two \t three\n"), Unknown, nil, "doing it: one; two three"},
+		"registry message outside a pull": {"docker", errors.New("dial tcp: connection refused"), Unknown, nil, "doing it: dial tcp: connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			check(t, engine(c.engine).Error("doing it", c.err), c.kind, c.is, c.text)
@@ -135,8 +135,7 @@ func kindOf(err *Error) Kind {
 	return err.Kind
 }
 
-// An error that was explained where it occurred keeps its kind and gets no
-// second remedy.
+// An explained error keeps its kind and gets no second remedy.
 func TestExplainedOnce(t *testing.T) {
 	e := engine("docker")
 	inner := e.Error("inspecting image i", errors.New("No such image: i"))
@@ -175,8 +174,7 @@ func TestRestrictedCaps(t *testing.T) {
 	}
 }
 
-// Every kind has a meaning, can be found, and every message belongs to a kind
-// that is looked for.
+// Every kind has a meaning and is searched for, and so is the kind of every message.
 func TestTablesAgree(t *testing.T) {
 	searched := map[Kind]bool{}
 	for _, kinds := range [][]Kind{engineKinds, pullKinds, loadKinds} {

@@ -10,7 +10,7 @@ import (
 // Kind is what an error means.
 type Kind string
 
-// What can fail. Unknown is everything that has no remedy of its own.
+// The kinds of failures. Unknown is any other error.
 const (
 	Unknown Kind = ""
 
@@ -18,7 +18,7 @@ const (
 	Unreachable     Kind = "engine unreachable"
 	Forbidden       Kind = "no permission to use the engine"
 	NotFound        Kind = "not found"     // an image or a container, on this machine
-	MissingImage    Kind = "missing image" // NotFound, of what a container was to be created from
+	MissingImage    Kind = "missing image" // not found, and needed to create a container
 	NameTaken       Kind = "name taken"
 	BeingRemoved    Kind = "container being removed"
 	MissingSource   Kind = "missing source of a bind mount"
@@ -42,24 +42,24 @@ const (
 	Damaged       Kind = "damaged archive"
 )
 
-// The kinds that an operation can fail with, in the order in which they are
-// looked for: an error may show several, such as a registry's answer that is
-// also "not found".
+// The kinds with which operations can fail, in the order in which an error is
+// compared with them: it may match several, such as a registry's denial with the
+// status "not found".
 var (
 	engineKinds = []Kind{Forbidden, Unreachable, MissingSource, NotShared, DiskFull, MissingDevice, NameTaken,
 		BeingRemoved, MissingImage, LimitRefused, CapsRefused, LogWriterFailed, NotFound}
 	pullKinds = []Kind{Forbidden, Unreachable, NotInRegistry, Denied, PlainHTTP, Untrusted, RateLimited, RegistryUnreachable,
 		DiskFull, NotFound}
-	// A client also reports an unreachable engine when the archive that it
-	// sends ends too early.
+	// Docker's client also reports an unreachable engine if the archive that it
+	// sends ends early, so Damaged is first.
 	loadKinds = []Kind{UnknownFormat, Damaged, Forbidden, Unreachable, DiskFull, NotFound}
 )
 
-// meaning is what users and callers are told about a kind.
+// meaning describes a kind for users and callers.
 type meaning struct {
-	is      error                                  // what errors.Is finds
-	meaning func(e Engine, registry string) string // before the cause
-	alone   bool                                   // the cause says nothing more than the meaning
+	is      error                                  // errors.Is finds it
+	meaning func(e Engine, registry string) string // precedes the cause
+	alone   bool                                   // the cause adds nothing to the meaning
 	remedy  func(e Engine, registry string) string
 }
 

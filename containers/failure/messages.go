@@ -1,16 +1,16 @@
 package failure
 
-// anyEngine is for the messages of runc, which both engines pass on.
+// anyEngine is for messages that both engines pass on.
 const anyEngine = ""
 
-// messages are what the clients have no type for: Docker's API passes on what
-// registries and runc say as text with one of few HTTP statuses, containerd's
-// what runc and its shim say. text is in lower case; all of it must occur.
+// messages are texts of errors for which the clients have no types: Docker's API
+// passes on the messages of registries and runc with one of a few HTTP statuses,
+// containerd's those of runc and its shim. All parts of text must occur, in any case.
 var messages = []struct {
 	kind   Kind
 	engine string
 	text   []string
-	source string // who writes it
+	source string // where the text comes from
 }{
 	// runc: https://github.com/opencontainers/runc
 	{LimitRefused, anyEngine, []string{"error setting rlimit"}, "libcontainer/init_linux.go: setupRlimits"},

@@ -1,6 +1,6 @@
-// Package images contains the Dockerfiles of a node's images, and this test of what can be
-// tested without building them: the health probes, with real processes and sockets of this
-// machine, and the rules that keep rebuilds fast.
+// Package images contains the Dockerfiles of a node's images, and tests of what does not
+// need the images: the health probes, with real processes and sockets, and the rules that
+// keep rebuilds fast.
 package images
 
 import (
@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// The test binary is also the process that probes look for: it opens what its argument
-// names, then prints a line, and exits when its standard input is closed.
+// The test binary is also the process that the probes search for: it opens what its argument
+// names, prints a line, and exits when its standard input is closed.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && strings.HasPrefix(os.Args[1], "probed-") {
 		c, err := open(os.Args[2], os.Args[3])
@@ -188,7 +188,7 @@ func TestProbesOfProcesses(t *testing.T) {
 // probe must still find them.
 func TestProbeWithoutPtrace(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Log("not root: only the case of one's own processes exists, see TestProbesOfProcesses")
+		t.Log("without root, a test can only have processes of its own user, see TestProbesOfProcesses")
 		return
 	}
 	broker, port := listener(t, "127.0.0.1:0")
