@@ -8,7 +8,7 @@ set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 prefix=${1-}
 version=${2-26.2.2}
-wrong=0
+problems=0
 
 # in_image IMAGE USER COMMAND...: runs a command; an empty USER is the image's user.
 in_image() {
@@ -21,12 +21,12 @@ in_image() {
 # expect IMAGE WHAT WANTED GOT
 expect() {
 	[ "$3" = "$4" ] && return
-	wrong=$((wrong + 1))
-	printf '%s: %s: expected %s, is %s\n' "$1" "$2" "$3" "$4"
+	problems=$((problems + 1))
+	printf '%s: %s: expected %s, found %s\n' "$1" "$2" "$3" "$4"
 }
 
-# answers IMAGE USER WANTED COMMAND...: checks that the output contains WANTED.
-answers() {
+# prints IMAGE USER WANTED COMMAND...: checks that the output contains WANTED.
+prints() {
 	image_name=$1
 	as=$2
 	wanted=$3
@@ -39,8 +39,8 @@ answers() {
 	esac
 }
 
-# everywhere IMAGE USER: checks what all images have in common.
-everywhere() {
+# common IMAGE USER: checks what all images have in common.
+common() {
 	docker image inspect --format '{{.Size}}' "${prefix}kolla/$1:$version" |
 		awk -v name="$1" '{ printf "%-28s %4d MB\n", name, $1 / 1000000 }'
 	expect "$1" user "$2" "$(docker image inspect --format '{{or .Config.User "root"}}' "${prefix}kolla/$1:$version")"
@@ -63,57 +63,57 @@ everywhere() {
 			/etc/apt/sources.list.d/* 2>/dev/null
 		grep -rhs Proxy /etc/apt
 		grep -vsE "^deb https?://[^ @]+ bookworm(-updates|-security)? main$" /etc/apt/sources.list' | xargs)"
-	# Those of Debian's essential packages, sudo, D-Bus, OpenSSH and NFS.
+	# Known are those of Debian's essential packages, sudo, D-Bus, OpenSSH and NFS.
 	expect "$1" "unknown setuid or setgid programs" "" "$(in_image "$1" root \
 		find / -xdev -type f -perm /6000 | grep -vE \
 		'/(chage|chfn|chsh|dbus-daemon-launch-helper|expiry|gpasswd|mount|mount\.nfs|newgrp|passwd|ssh-agent|ssh-keysign|su|sudo|umount|unix_chkpwd|fusermount3?|pam_extrausers_chkpwd)$' | xargs)"
-	expect "$1" "files that everybody may write" "" "$(in_image "$1" root \
+	expect "$1" "world-writable files" "" "$(in_image "$1" root \
 		find / -xdev -type f -perm /0002 | xargs)"
-	answers "$1" root "" healthcheck_filemod /etc/passwd 2000000000
+	prints "$1" root "" healthcheck_filemod /etc/passwd 2000000000
 }
 
-# sudo_of IMAGE USER CONFIG: checks the sudo rules, and that nothing else leads to root.
+# sudo_of IMAGE USER CONFIG: checks the sudo rules, and that there is no other way to root.
 sudo_of() {
-	answers "$1" root "/etc/sudoers: parsed OK" visudo --check
+	prints "$1" root "/etc/sudoers: parsed OK" visudo --check
 	expect "$1" "sudo for any command" 1 "$(in_image "$1" "$2" sh -c 'sudo -n id >/dev/null 2>&1; echo $?')"
-	expect "$1" "privsep-helper with a file from elsewhere" 1 "$(in_image "$1" "$2" sh -c "
+	expect "$1" "privsep-helper with a file of another directory" 1 "$(in_image "$1" "$2" sh -c "
 		sudo -n privsep-helper --config-file $3/../../tmp/x.conf --privsep_context x --privsep_sock_path /tmp/x/privsep.sock >/dev/null 2>&1
 		echo \$?")"
-	expect "$1" "rootwrap for a command that has no filter" 99 "$(in_image "$1" "$2" sh -c "
+	expect "$1" "rootwrap for a command without a filter" 99 "$(in_image "$1" "$2" sh -c "
 		sudo -n $2-rootwrap $3/rootwrap.conf id >/dev/null 2>&1; echo \$?")"
-	expect "$1" "owner of what rootwrap reads" "root root root" \
+	expect "$1" "owners of rootwrap's files" "root root root" \
 		"$(in_image "$1" root stat -c %U "$3" "$3/rootwrap.conf" "$3/rootwrap.d" | xargs)"
 }
 
-everywhere nova-libvirt root
-answers nova-libvirt root "libvirtd (libvirt)" libvirtd --version
-answers nova-libvirt root "virtlogd (libvirt)" virtlogd --version
-answers nova-libvirt root "QEMU emulator" qemu-system-x86_64 --version
-answers nova-libvirt root "" virsh --version
-answers nova-libvirt root "42436" libvirt-start id -u nova
+common nova-libvirt root
+prints nova-libvirt root "libvirtd (libvirt)" libvirtd --version
+prints nova-libvirt root "virtlogd (libvirt)" virtlogd --version
+prints nova-libvirt root "QEMU emulator" qemu-system-x86_64 --version
+prints nova-libvirt root "" virsh --version
+prints nova-libvirt root "42436" libvirt-start id -u nova
 
-everywhere nova-compute nova
-answers nova-compute "" "26." nova-compute --version
-answers nova-compute "" "qemu-img version" qemu-img --version
-answers nova-compute "" "" python3 -c 'import libvirt, os_vif, vif_plug_linux_bridge, vif_plug_ovs, os_brick'
-answers nova-compute "" "" sh -c 'command -v genisoimage ip && touch /var/lib/nova/instances/x'
+common nova-compute nova
+prints nova-compute "" "26." nova-compute --version
+prints nova-compute "" "qemu-img version" qemu-img --version
+prints nova-compute "" "" python3 -c 'import libvirt, os_vif, vif_plug_linux_bridge, vif_plug_ovs, os_brick'
+prints nova-compute "" "" sh -c 'command -v genisoimage ip && touch /var/lib/nova/instances/x'
 sudo_of nova-compute nova /etc/nova
 
 for agent in linuxbridge openvswitch; do
 	name=neutron-$agent-agent
-	everywhere "$name" neutron
-	answers "$name" "" "$name 21." "$name" --version
-	answers "$name" "" "" sh -c 'PATH=$PATH:/usr/sbin:/sbin; command -v iptables ip6tables ipset ebtables conntrack ip bridge arping sysctl'
+	common "$name" neutron
+	prints "$name" "" "$name 21." "$name" --version
+	prints "$name" "" "" sh -c 'PATH=$PATH:/usr/sbin:/sbin; command -v iptables ip6tables ipset ebtables conntrack ip bridge arping sysctl'
 	sudo_of "$name" neutron /etc/neutron
 done
-answers neutron-openvswitch-agent "" "Open vSwitch" ovs-ofctl --version
+prints neutron-openvswitch-agent "" "Open vSwitch" ovs-ofctl --version
 
-everywhere openvswitch-db-server root
-answers openvswitch-db-server root "Open vSwitch" ovsdb-server --version
-everywhere openvswitch-vswitchd root
-answers openvswitch-vswitchd root "Open vSwitch" ovs-vswitchd --version
+common openvswitch-db-server root
+prints openvswitch-db-server root "Open vSwitch" ovsdb-server --version
+common openvswitch-vswitchd root
+prints openvswitch-vswitchd root "Open vSwitch" ovs-vswitchd --version
 
-[ "$wrong" -eq 0 ] || {
-	echo "$wrong wrong"
+[ "$problems" -eq 0 ] || {
+	echo "smoke.sh: $problems problems" >&2
 	exit 1
 }

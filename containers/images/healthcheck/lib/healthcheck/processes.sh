@@ -1,20 +1,20 @@
 # shellcheck shell=sh
-# processes.sh: finds this container's processes and their sockets in /proc.
-# The probes healthcheck_port, healthcheck_listen and healthcheck_socket source
-# it with their own arguments, the first of which names the process.
+# processes.sh: finds this container's processes and their sockets in /proc. The
+# probes healthcheck_port, healthcheck_listen and healthcheck_socket source this
+# file. Their first argument names the process.
 
-# fail WORDS...: ends the probe.
+# fail MESSAGE...: fails the probe.
 fail() {
 	echo "${0##*/}: $*" >&2
 	exit 1
 }
 
 # processes PROBE-ARGUMENT...: sets pids to this container's processes that have
-# a word in their command line that matches the first argument, as grep does.
-# With the host's pid namespace /proc shows everybody's processes; those of this
-# container are in its mount namespace. To look into another user's process root
-# needs CAP_SYS_PTRACE; where it lacks that, the probe is run again as each of
-# the users who own such processes.
+# an argument in their command line that matches the first argument, as in grep.
+# With the host's pid namespace, /proc shows all processes of the host; those of
+# this container are in its mount namespace. To inspect another user's process,
+# root needs CAP_SYS_PTRACE; without it, the probe is run again as each of the
+# users who own such processes.
 processes() {
 	pids=
 	owners=
@@ -39,7 +39,7 @@ processes() {
 			fi
 		done
 	fi
-	[ -n "$pids" ] || fail "no process $1 in this container, or none that user $(id -un) may look into"
+	[ -n "$pids" ] || fail "no process $1 in this container, or none that user $(id -un) may inspect"
 }
 
 # sockets: prints the sockets that pids have open, as socket:[INODE].
@@ -50,7 +50,7 @@ sockets() {
 }
 
 # tcp STATE COLUMN PORT...: prints the TCP sockets of this network namespace that
-# are in a state (01 established, 0A listening) and have one of the ports in a
+# have a state (01 established, 0A listening) and have one of the ports in a
 # column of /proc/net/tcp (2 local address, 3 remote address; see proc(5)).
 tcp() {
 	state=$1
@@ -68,7 +68,7 @@ tcp() {
 			}'
 }
 
-# common LIST: succeeds if a line of LIST is among those of standard input.
+# common LIST: succeeds if standard input contains a line of LIST.
 common() {
 	[ -n "$1" ] && grep -qFx -e "$1"
 }

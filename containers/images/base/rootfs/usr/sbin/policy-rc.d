@@ -1,3 +1,3 @@
 #!/bin/sh
-# No package may start its service while it is installed: 101 means forbidden.
+# Packages must not start services during their installation: 101 means forbidden.
 exit 101
