@@ -15,19 +15,19 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// document is one YAML document and where each of its keys stands.
+// document is one YAML document with the places of its keys.
 type document struct {
 	name     string
 	root     *yaml.Node
 	places   map[string]report.Place
-	zeros    map[string]bool // durations that are written as zero, which is not the same as left out
+	zeros    map[string]bool // durations that are set to zero, as opposed to omitted
 	problems *report.Problems
 }
 
-// parse reads a document and checks every key and value of it against the type
-// of into, which it does not fill. Going over the tree by hand is what gives
-// each problem its column and its path: yaml.v3's own errors have lines only,
-// and stop at the first mapping that is wrong.
+// parse reads a document and checks every key and value against the type of
+// into, which it does not fill. It walks the tree itself to report each problem
+// with its column and key: errors of yaml.v3 have lines only, and stop at the
+// first wrong mapping.
 func parse(name string, data []byte, into any, problems *report.Problems) *document {
 	d := &document{name: name, places: map[string]report.Place{}, zeros: map[string]bool{}, problems: problems}
 	before := problems.Len()
@@ -37,9 +37,8 @@ func parse(name string, data []byte, into any, problems *report.Problems) *docum
 	if problems.Len() > before {
 		return nil
 	}
-	// The one thing that decoding without a type finds is what following
-	// aliases below must not meet: one that contains itself, or so many that
-	// going over them would take for ever.
+	// Decoding without a type finds aliases that contain themselves, and so many
+	// aliases that following them would not end. check relies on this.
 	var types *yaml.TypeError
 	if err := d.root.Decode(new(any)); err != nil && !errors.As(err, &types) {
 		problems.Add(syntax(name, err))
@@ -52,7 +51,7 @@ func parse(name string, data []byte, into any, problems *report.Problems) *docum
 	return d
 }
 
-// only returns the root of the one document that a file holds.
+// only returns the root of a file's only document.
 func (d *document) only(data []byte) *yaml.Node {
 	var doc, more yaml.Node
 	in := yaml.NewDecoder(bytes.NewReader(data))
@@ -66,7 +65,7 @@ func (d *document) only(data []byte) *yaml.Node {
 		return nil
 	}
 	if err := in.Decode(&more); err == nil {
-		d.problems.Addf(d.at(&more), "", "a second document begins here; a node file is one document, so drop the line `---`")
+		d.problems.Addf(d.at(&more), "", "a second document begins here; a node file is one document, remove the line `---`")
 	} else if !errors.Is(err, io.EOF) {
 		d.problems.Add(syntax(d.name, err))
 	}
@@ -80,8 +79,8 @@ func null(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
-// checkKeys makes sure that every key is text: of another, its path would say
-// nothing, and yaml.v3 drops a key that is null without a word.
+// checkKeys reports keys that are not text: they have no path, and yaml.v3
+// silently drops a null key.
 func (d *document) checkKeys(n *yaml.Node, key string) {
 	for i, child := range n.Content {
 		switch {
@@ -104,7 +103,7 @@ func join(key, below string) string {
 	return key + "." + below
 }
 
-// syntax turns yaml.v3's "yaml: line 3: did not find …" into a Problem.
+// syntax converts yaml.v3's "yaml: line 3: did not find …" to a Problem.
 func syntax(name string, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	at := report.Place{File: name}
@@ -121,7 +120,7 @@ func (d *document) at(n *yaml.Node) report.Place {
 	return report.Place{File: d.name, Line: n.Line, Column: n.Column}
 }
 
-// place returns where a key stands, or the nearest key above it.
+// place returns the place of a key, or of its nearest parent.
 func (d *document) place(key string) report.Place {
 	for ; key != ""; key = above(key) {
 		if at, ok := d.places[key]; ok {
@@ -131,7 +130,7 @@ func (d *document) place(key string) report.Place {
 	return report.Place{File: d.name}
 }
 
-// above returns the key that a key is part of; empty at the top.
+// above returns the parent of a key; empty at the top.
 func above(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
 var durationType = reflect.TypeFor[time.Duration]()
@@ -178,7 +177,7 @@ func (d *document) check(n *yaml.Node, t reflect.Type, key string) {
 	case t.Kind() == reflect.Interface:
 		d.checkAny(n, t, key)
 	default:
-		// yaml.v3 cuts the fraction off a number where a whole one is expected.
+		// yaml.v3 truncates a fraction where an integer is expected.
 		cut := t.Kind() != reflect.String && n.ShortTag() == "!!float"
 		if d.want(n, yaml.ScalarNode, key) && (cut || n.Decode(reflect.New(t).Interface()) != nil) {
 			d.problems.Addf(d.at(n), key, "expected %s, got %q", kindName(t), n.Value)
@@ -186,7 +185,7 @@ func (d *document) check(n *yaml.Node, t reflect.Type, key string) {
 	}
 }
 
-// checkAny goes over a value that may be anything: only its keys can be wrong.
+// checkAny checks a value of any type: only its keys can be wrong.
 func (d *document) checkAny(n *yaml.Node, t reflect.Type, key string) {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -207,7 +206,7 @@ func (d *document) checkDuration(n *yaml.Node, key string) {
 	d.zeros[key] = value == 0
 }
 
-// elsewhere maps what other tools call something to the key that means it here.
+// elsewhere maps keys of other tools to the key with the same meaning.
 var elsewhere = map[string]string{
 	"after": "depends_on", "requires": "depends_on", // systemd
 	"together": "group",
@@ -248,8 +247,8 @@ func (d *document) checkStruct(n *yaml.Node, t reflect.Type, key string) {
 		}
 		d.check(value, field, path)
 	})
-	// A key with nothing behind it says nothing: decoded, it would empty a list
-	// or mapping of the profile.
+	// A key without a value is ignored: decoding it would empty a list or mapping
+	// of the profile.
 	var said []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if !null(n.Content[i+1]) {
@@ -269,7 +268,7 @@ func (d *document) eachPair(n *yaml.Node, key string, visit func(k, value *yaml.
 			continue
 		}
 		if line, twice := seen[k.Value]; twice {
-			d.problems.Addf(d.at(k), path, "key stands twice; it is already set on line %d", line)
+			d.problems.Addf(d.at(k), path, "duplicate key; it is already set on line %d", line)
 			continue
 		}
 		seen[k.Value] = k.Line

@@ -6,9 +6,10 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// Decode reads another of kollet's documents with the care of a node file: every
-// key and value is checked against the type of into, a pointer, which is filled
-// if all is well. It returns where a key stands, for what is found later.
+// Decode reads another of kollet's documents and reports its problems as Parse
+// does: it checks every key and value against the type that into points to, and
+// fills into if there is no problem. The function that it returns gives the
+// place of a key, for problems found later.
 func Decode(name string, data []byte, into any, problems *report.Problems) (place func(key string) report.Place) {
 	d := &document{name: name}
 	var doc yaml.Node
@@ -26,5 +27,5 @@ func Decode(name string, data []byte, into any, problems *report.Problems) (plac
 	return read.place
 }
 
-// Syntax makes a Problem of an error of yaml.v3's.
+// Syntax converts an error of yaml.v3 to a Problem.
 func Syntax(name string, err error) error { return syntax(name, err) }

@@ -49,7 +49,7 @@ func TestChange(t *testing.T) {
 		"image":      {nodefile.Change{Images: map[string]string{"bb": "other/x"}}, "reg/a:v1", "other/x:v1", "missing", ""},
 		"bad pull":   {nodefile.Change{PullPolicy: "often"}, "", "", "", `node.yaml:2:1: images.pull_policy: expected one of missing, always, never, got "often"`},
 		"no service": {nodefile.Change{Images: map[string]string{"aaa": "x"}}, "", "", "", `--image aaa=…: the node has no service "aaa"; did you mean aa?`},
-		"bad image":  {nodefile.Change{Images: map[string]string{"aa": "X"}}, "", "", "", `node.yaml:4:8: services.aa.image: "reg/X:v1" is no image reference`},
+		"bad image":  {nodefile.Change{Images: map[string]string{"aa": "X"}}, "", "", "", `node.yaml:4:8: services.aa.image: "reg/X:v1" is not an image reference`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, err := nodefile.Parse("node.yaml", text, profiles, c.change)

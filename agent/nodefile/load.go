@@ -16,29 +16,29 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// profile is what a built-in profile brings: a part of a node file, and which
-// services belong to which network.
+// profile is the content of a built-in profile: the services of a node, and
+// which of them belong to which network.
 type profile struct {
 	Vars     map[string]any      `yaml:"vars"`
 	Networks map[string][]string `yaml:"networks"`
 	Services map[string]Service  `yaml:"services"`
 }
 
-// Profiles finds a built-in profile by name.
+// Profiles returns the content of a built-in profile.
 type Profiles func(name string) ([]byte, error)
 
-// Change overrides parts of a node file for one run. Empty fields change nothing.
+// Change overrides parts of a node file for one run. Empty fields are ignored.
 type Change struct {
 	Tag        string            // images.tag
 	PullPolicy string            // images.pull_policy
 	Images     map[string]string // service: image
 }
 
-// Load reads the node file at path, shown in errors as it is given.
+// Load reads the node file at path. Errors show path as it is given.
 func Load(path string, profiles Profiles, change Change) (*Node, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, report.Problem{Place: report.Place{File: path}, Text: "there is no node file; write one (see `kollet help node-file`), or name another with --node-file"}
+		return nil, report.Problem{Place: report.Place{File: path}, Text: "no node file; write one (see `kollet help node-file`), or give its path with --node-file"}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the node file: %w", err)
@@ -46,8 +46,8 @@ func Load(path string, profiles Profiles, change Change) (*Node, error) {
 	return Parse(path, data, profiles, change)
 }
 
-// Parse reads a node file that is shown in errors as name, and lays it over its
-// profile. Every problem of both is in the error.
+// Parse reads a node file and merges it with its profile. Errors call the file
+// name. The error has every problem of both files.
 func Parse(name string, data []byte, profiles Profiles, change Change) (*Node, error) {
 	var problems report.Problems
 	own := parse(name, data, Node{}, &problems)
@@ -88,7 +88,7 @@ func (n *Node) change(c Change, problems *report.Problems) {
 	}
 }
 
-// addProfile lays the node file's services over those of its profile.
+// addProfile merges the node file with its profile.
 func (n *Node) addProfile(profiles Profiles, problems *report.Problems) error {
 	var p profile
 	if n.Profile != "none" {
@@ -115,7 +115,7 @@ func (n *Node) addProfile(profiles Profiles, problems *report.Problems) error {
 	return n.mergeServices(p.Services, problems)
 }
 
-// dropNetworks leaves out the services of the networks that were not chosen.
+// dropNetworks removes the services of the networks that were not chosen.
 func (n *Node) dropNetworks(p *profile, problems *report.Problems) {
 	chosen, ok := p.Networks[n.Network]
 	if !ok {
@@ -132,9 +132,9 @@ func (n *Node) dropNetworks(p *profile, problems *report.Problems) {
 	}
 }
 
-// mergeServices decodes the node file's services over the profile's: what a
-// mapping does not name stays; lists whose entries have an identity are merged
-// by it, others are replaced.
+// mergeServices decodes the node file's services over the profile's. Keys that
+// the node file does not set keep the profile's value. Lists whose entries have
+// an identity are merged by it, others are replaced.
 func (n *Node) mergeServices(base map[string]Service, problems *report.Problems) error {
 	own := n.Services
 	n.Services = map[string]Service{}
@@ -167,8 +167,8 @@ func (n *Node) mergeServices(base map[string]Service, problems *report.Problems)
 	return nil
 }
 
-// stamp notes where the entries of a service's lists stand. Entries that
-// already know, from the profile, keep it.
+// stamp sets the origins of the entries of a service's lists. Entries from the
+// profile already have theirs and keep it.
 func stamp(s *Service, d *document, key string) {
 	for _, list := range []struct {
 		name  string
@@ -185,15 +185,16 @@ func stamp(s *Service, d *document, key string) {
 	}
 }
 
-// mergeBy lays over's entries over base's, each over the one that has its
-// identity. Two of over with one identity are a mistake: one would be lost.
+// mergeBy returns base's entries, each replaced by the entry of over with the same
+// identity, and over's other entries. Two entries of over with one identity are
+// reported, because one of them would be lost.
 func mergeBy[T any](base, over []T, problems *report.Problems, id func(T) (string, Origin)) []T {
 	merged := slices.Clone(base)
 	seen := map[string]Origin{}
 	for _, item := range over {
 		name, origin := id(item)
 		if first, twice := seen[name]; twice {
-			problems.Addf(origin.Place, origin.Key, "%s is set twice in this list, first on line %d; drop one", name, first.Line)
+			problems.Addf(origin.Place, origin.Key, "%s is set twice in this list, first on line %d; remove one", name, first.Line)
 		}
 		seen[name] = origin
 		at := slices.IndexFunc(merged, func(b T) bool { other, _ := id(b); return other == name })
@@ -206,7 +207,7 @@ func mergeBy[T any](base, over []T, problems *report.Problems, id func(T) (strin
 	return merged
 }
 
-// child returns the value of a key of a mapping that is known to have it.
+// child returns the value of a key of a mapping, or null.
 func child(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -219,8 +220,8 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 }
 
-// Place returns where a key stands, in the node file, else in the profile; or
-// else where the nearest key above it does.
+// Place returns the place of a key in the node file, else in the profile, else
+// that of its nearest parent.
 func (n *Node) Place(key string) report.Place {
 	for ; key != ""; key = above(key) {
 		for _, d := range []*document{n.own, n.base} {
@@ -235,8 +236,8 @@ func (n *Node) Place(key string) report.Place {
 	return report.Place{File: n.own.name}
 }
 
-// KeepGenerations reads from a node file how many earlier generations stay, whatever else
-// may be wrong with it.
+// KeepGenerations reads keep_generations from a node file that may have other
+// problems.
 func KeepGenerations(path string) (int, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -254,9 +255,9 @@ func KeepGenerations(path string) (int, error) {
 	return node.KeepGenerations, nil
 }
 
-// Engine reads from a node file which engine it names, whatever else may be
-// wrong with it or still missing, such as a tag that the command line gives.
-// Load reports that. Where none can be read it is the default.
+// Engine reads the engine's name from a node file that may have other problems,
+// or lack values that flags provide. It returns the default if it cannot be
+// read; Load reports why.
 func Engine(path string) string {
 	node := defaults()
 	if data, err := os.ReadFile(path); err == nil {

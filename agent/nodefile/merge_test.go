@@ -152,7 +152,7 @@ func TestNetworks(t *testing.T) {
 	}
 	// What the node file itself says of a service that is left out is a mistake.
 	_, err := parse("images: {tag: v1}\nservices: {libvirt: {disabled: true}, compute: {depends_on: [libvirt]}}\n")
-	if want := `node.yaml:2:49: services.compute.depends_on: names "libvirt", which is no service of this node`; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := `node.yaml:2:49: services.compute.depends_on: this node has no service "libvirt"`; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

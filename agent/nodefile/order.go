@@ -8,10 +8,10 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// Order returns the services' names so that each comes after those that its
-// `depends_on` names, and otherwise by name.
+// Order returns the services' names, each after those that it depends on, and
+// otherwise by name.
 func (n *Node) Order() []string {
-	order, _ := n.order() // Parse reported a cycle
+	order, _ := n.order() // Parse has reported any cycle
 	return order
 }
 
@@ -26,7 +26,7 @@ func (n *Node) order() ([]string, *report.Problem) {
 		if state[name] == 1 {
 			cycle := append(path[slices.Index(path, name):], name)
 			key := "services." + name + ".depends_on"
-			return &report.Problem{Place: n.Place(key), Key: key, Text: "the start order has a cycle: " + strings.Join(cycle, " depends on ") + "; drop one of them"}
+			return &report.Problem{Place: n.Place(key), Key: key, Text: "the start order has a cycle: " + strings.Join(cycle, " depends on ") + "; remove one of these dependencies"}
 		}
 		state[name] = 1
 		path = append(path, name)

@@ -82,10 +82,10 @@ func TestProblems(t *testing.T) {
 			`node.yaml:5:22: services.cc.group: no other service is in group "piar"; did you mean pair?`,
 			`node.yaml:6:22: services.dd.group: no other service is in group "other"`,
 		}},
-		"twice":           {"keep_generations: 2\nengine: docker\nkeep_generations: 3\n", []string{"node.yaml:3:1: keep_generations: key stands twice; it is already set on line 1"}},
-		"twice in vars":   {"vars:\n  a: {b: 1, b: 2}\n", []string{"node.yaml:2:13: vars.a.b: key stands twice; it is already set on line 2"}},
-		"twice, quoted":   {own("user: a\n\"user\": b"), []string{"node.yaml:6:5: services.one.user: key stands twice"}},
-		"service twice":   {"services:\n  a: {}\n  a: {}\n", []string{"node.yaml:3:3: services.a: key stands twice"}},
+		"twice":           {"keep_generations: 2\nengine: docker\nkeep_generations: 3\n", []string{"node.yaml:3:1: keep_generations: duplicate key; it is already set on line 1"}},
+		"twice in vars":   {"vars:\n  a: {b: 1, b: 2}\n", []string{"node.yaml:2:13: vars.a.b: duplicate key; it is already set on line 2"}},
+		"twice, quoted":   {own("user: a\n\"user\": b"), []string{"node.yaml:6:5: services.one.user: duplicate key"}},
+		"service twice":   {"services:\n  a: {}\n  a: {}\n", []string{"node.yaml:3:3: services.a: duplicate key"}},
 		"merge key":       {"vars: &v {a: 1}\nservices: {<<: *v}\n", []string{"node.yaml:2:12: services.<<: merge keys are not supported"}},
 		"null key":        {"services: {~: {image: a}}\n", []string{"node.yaml:1:12: services: expected text as key"}},
 		"mapping as key":  {"vars:\n  ? {a: 1}\n  : 2\n", []string{"node.yaml:2:5: vars: expected text as key"}},
@@ -126,13 +126,13 @@ func TestProblems(t *testing.T) {
 		}},
 		"all kinds at once": {"profile: none\nengine: rkt\nkeep_generations: 0\nimages: {pull_policy: often}\nsecrets: {s: {}, u: {file: a, env: B}}\nservices:\n  One: {image: 'a:1'}\n  x: {image: 'a:1'}\n  kollet-start: {image: 'a:1'}\n", []string{
 			`node.yaml:2:1: engine: expected one of docker, containerd, got "rkt"`,
-			"node.yaml:3:1: keep_generations: expected 1 or more: without an earlier generation there is no way back",
+			"node.yaml:3:1: keep_generations: expected 1 or more: a rollback needs an earlier generation",
 			`node.yaml:4:10: images.pull_policy: expected one of missing, always, never, got "often"`,
 			"node.yaml:5:11: secrets.s: expected exactly one of file and env",
 			"node.yaml:5:18: secrets.u: expected exactly one of file and env",
-			"node.yaml:7:3: services.One: a service's name is two or more of a-z",
-			"node.yaml:8:3: services.x: a service's name is two or more of a-z",
-			"node.yaml:9:3: services.kollet-start: no service can have this name",
+			"node.yaml:7:3: services.One: a service name has two or more characters of a-z",
+			"node.yaml:8:3: services.x: a service name has two or more characters of a-z",
+			"node.yaml:9:3: services.kollet-start: this name is reserved",
 		}},
 		"a service": {own("pid: hots\nipc: x\ncgroup: x\nnetwork_mode: bridge\nrestart: on-failure\nlog_size: big\nstop_signal: SIGTREM\ndepends_on: [tow]\ngroup: none\nguests: {}"), []string{
 			`node.yaml:5:5: services.one.pid: expected one of host, private, got "hots"`,
@@ -142,39 +142,39 @@ func TestProblems(t *testing.T) {
 			`node.yaml:9:5: services.one.restart: expected one of always, unless-stopped, no, got "on-failure"`,
 			`node.yaml:10:5: services.one.log_size: expected a size such as 10MiB, got "big"`,
 			`node.yaml:11:5: services.one.stop_signal: expected a signal such as SIGTERM or 15, got "SIGTREM"`,
-			`node.yaml:12:5: services.one.depends_on: names "tow", which is no service of this node`,
+			`node.yaml:12:5: services.one.depends_on: this node has no service "tow"`,
 			`node.yaml:13:5: services.one.group: no other service is in group "none"`,
-			`node.yaml:14:5: services.one.guests: needs list: the command that prints the UUIDs of running guests`,
+			`node.yaml:14:5: services.one.guests: list is missing: the command that prints the UUIDs of running guests`,
 		}},
 		"entries": {own("volumes:\n- {target: data}\n- {source: vol, target: /t, propagation: shared}\n- {source: /s, target: /u, propagation: up}\nconfig:\n- {dest: etc, owner: a, perm: '0600', content: x}\n- {dest: /etc/, owner: a, perm: '0600', content: x}\n- {dest: /a, perm: '0600', content: x, source: y}\n- {dest: /b, owner: a, perm: '0600', content: x, format: yml}\nhealthcheck:\n- {tcp: 'a:1', unix: /x}\n- {interval: 1s}"), []string{
 			`node.yaml:6:7: services.one.volumes[0].target: expected an absolute path, got "data"`,
-			`node.yaml:7:7: services.one.volumes[1].propagation: only a path on the host has a propagation, and "vol" is none`,
+			`node.yaml:7:7: services.one.volumes[1].propagation: only a path on the host can have a propagation, and "vol" is not one`,
 			`node.yaml:8:7: services.one.volumes[2].propagation: expected one of private`,
 			`node.yaml:10:7: services.one.config[0].dest: expected the absolute path of a file in the container, got "etc"`,
 			`node.yaml:11:7: services.one.config[1].dest: expected the absolute path`,
 			`node.yaml:12:7: services.one.config[2]: expected exactly one of template, source and content`,
-			`node.yaml:12:7: services.one.config[2]: needs owner and perm`,
+			`node.yaml:12:7: services.one.config[2]: owner and perm are required`,
 			`node.yaml:13:7: services.one.config[3].format: expected ini or text, got "yml"`,
 			`node.yaml:15:7: services.one.healthcheck[0]: expected exactly one of exec, tcp, unix and http`,
 			`node.yaml:16:7: services.one.healthcheck[1]: expected exactly one of exec, tcp, unix and http`,
 		}},
 		"lists with a double": {own("volumes: ['a:/x', 'b:/x/']\nulimits: [{name: nofile}, {name: nofile}]\nconfig:\n- {dest: /a, owner: a, perm: '0600', content: x}\n- {dest: /a, owner: b, perm: '0600', content: y}"), []string{
-			"node.yaml:5:23: services.one.volumes[1]: /x is set twice in this list, first on line 5; drop one",
+			"node.yaml:5:23: services.one.volumes[1]: /x is set twice in this list, first on line 5; remove one",
 			"node.yaml:6:31: services.one.ulimits[1]: nofile is set twice",
 			"node.yaml:9:7: services.one.config[1]: /a is set twice in this list, first on line 8",
 		}},
 		"images": {"profile: none\nservices:\n  aa: {}\n  bb: {image: 'A:1'}\n  cc: {image: name}\n  dd: {image: 'name@'}\n", []string{
-			"node.yaml:3:3: services.aa.image: the service has no image; set it, or remove the service",
-			`node.yaml:4:8: services.bb.image: "A:1" is no image reference: `,
+			"node.yaml:3:3: services.aa.image: no image; set it, or remove the service",
+			`node.yaml:4:8: services.bb.image: "A:1" is not an image reference: `,
 			`node.yaml:5:8: services.cc.image: "name" has neither tag nor digest; set images.tag, or write NAME:TAG`,
-			`node.yaml:6:8: services.dd.image: "name@" is no image reference: `,
+			`node.yaml:6:8: services.dd.image: "name@" is not an image reference: `,
 		}},
 		"no services":         {"profile: none\n", []string{"node.yaml: services: the node has no services"}},
 		"no such profile":     {"profile: storage\n", []string{`node.yaml:1:1: profile: there is no profile "storage"`}},
 		"no such network":     {"images: {tag: a}\nnetwork: ovs\n", []string{`node.yaml:2:1: network: profile compute has no network "ovs"; expected one of [linuxbridge openvswitch]`}},
 		"the profile's place": {"services: {}\n", []string{`profile compute:8:5: services.libvirt.image: "libvirt" has neither tag nor digest`, `profile compute:22:13: services.compute.image`, `profile compute:23:12: services.bridge.image`}},
 		"cycle": {"profile: none\nservices:\n  aa: {image: 'a:1', depends_on: [bb]}\n  bb: {image: 'a:1', depends_on: [cc]}\n  cc: {image: 'a:1', depends_on: [bb]}\n", []string{
-			"node.yaml:4:22: services.bb.depends_on: the start order has a cycle: bb depends on cc depends on bb; drop one of them"}},
+			"node.yaml:4:22: services.bb.depends_on: the start order has a cycle: bb depends on cc depends on bb; remove one of these dependencies"}},
 		"cycle of one": {own("depends_on: [one]"), []string{"node.yaml:5:5: services.one.depends_on: the start order has a cycle: one depends on one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestProblems(t *testing.T) {
 func TestLoadWithoutFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "node.yaml")
 	_, err := nodefile.Load(path, profiles, nodefile.Change{})
-	if want := path + ": there is no node file; write one"; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := path + ": no node file; write one"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s…", err, want)
 	}
 	if _, err := nodefile.Load(t.TempDir(), profiles, nodefile.Change{}); err == nil || !strings.HasPrefix(err.Error(), "read the node file: ") {

@@ -17,12 +17,12 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// reserved are the names that stand beside services in a generation's directory.
+// reserved are the names of other entries in a generation's directory.
 var reserved = []string{"manifest.json", "kollet-start"}
 
 var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]+$`)
 
-// enums checks what later steps rely on.
+// enums checks values that the merge and later checks depend on.
 func (n *Node) enums(problems *report.Problems) {
 	oneOf := func(key, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {
@@ -38,11 +38,12 @@ func (n *Node) enums(problems *report.Problems) {
 		}
 	}
 	if n.KeepGenerations < 1 {
-		problems.Addf(n.Place("keep_generations"), "keep_generations", "expected 1 or more: without an earlier generation there is no way back")
+		problems.Addf(n.Place("keep_generations"), "keep_generations", "expected 1 or more: a rollback needs an earlier generation")
 	}
 }
 
-// CheckArchive checks the path, or the pattern of paths, of an image archive.
+// CheckArchive returns an error unless pattern is an absolute path, or a pattern
+// of such paths.
 func CheckArchive(pattern string) error {
 	if _, err := filepath.Match(pattern, ""); err != nil || !path.IsAbs(pattern) {
 		return fmt.Errorf("expected an absolute path, or a pattern such as /media/images/*.tar, got %q", pattern)
@@ -50,13 +51,13 @@ func CheckArchive(pattern string) error {
 	return nil
 }
 
-// complete fills in what a service leaves out.
+// complete sets the defaults.
 func (n *Node) complete() {
 	maps.DeleteFunc(n.Services, func(_ string, s Service) bool { return s.Disabled })
 	absent := func(name string) bool { _, there := n.Services[name]; return !there }
 	for name, s := range n.Services {
 		key := "services." + name
-		// What the profile says of a service that this node leaves out goes with it.
+		// The profile's dependencies on services that this node does not run are dropped.
 		if _, own := n.own.places[key+".depends_on"]; !own {
 			s.DependsOn = slices.DeleteFunc(s.DependsOn, absent)
 		}
@@ -90,14 +91,14 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// setDuration keeps a zero that somebody wrote.
+// setDuration sets a default, unless the duration is set to zero explicitly.
 func (n *Node) setDuration(field *time.Duration, key string, value time.Duration) {
 	if !n.own.zeros[key] && (n.base == nil || !n.base.zeros[key]) {
 		setDefault(field, value)
 	}
 }
 
-// Complete gives an image name its registry and tag where it has none.
+// Complete adds the registry and the tag to an image name that has none.
 func (i Images) Complete(image string) string {
 	name, digest, pinned := strings.Cut(image, "@")
 	if !strings.Contains(name, "/") && i.Registry != "" {
@@ -115,7 +116,7 @@ func (i Images) Complete(image string) string {
 
 func (n *Node) validate(problems *report.Problems) {
 	if len(n.Services) == 0 {
-		problems.Addf(n.Place("services"), "services", "the node has no services; choose a profile or add some")
+		problems.Addf(n.Place("services"), "services", "the node has no services; choose a profile or add services")
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Services)) {
 		n.validateService(name, n.Services[name], problems)
@@ -132,8 +133,8 @@ func (n *Node) validate(problems *report.Problems) {
 	}
 }
 
-// validateGroups finds misspelt group names: a group that the node file names
-// has more than one service.
+// validateGroups reports groups of the node file that have one service only: the
+// name is probably misspelt.
 func (n *Node) validateGroups(problems *report.Problems) {
 	members := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(n.Services)) {
@@ -144,7 +145,7 @@ func (n *Node) validateGroups(problems *report.Problems) {
 	for group, names := range members {
 		key := "services." + names[0] + ".group"
 		if _, own := n.own.places[key]; len(names) > 1 || !own {
-			continue // of a profile's group, the chosen network may leave one service
+			continue // a network may have just one service of a profile's group
 		}
 		others := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(other string) bool { return other == group })
 		problems.Addf(n.Place(key), key, "no other service is in group %q%s", group, report.DidYouMean(group, others))
@@ -158,10 +159,10 @@ func (n *Node) validateService(name string, s Service, problems *report.Problems
 		problems.Addf(n.Place(full), full, format, args...)
 	}
 	if !serviceName.MatchString(name) {
-		problems.Addf(n.Place(key), key, "a service's name is two or more of a-z, 0-9, '_', '.' and '-', the first a letter or digit")
+		problems.Addf(n.Place(key), key, "a service name has two or more characters of a-z, 0-9, '_', '.' and '-', the first a letter or digit")
 	}
 	if slices.Contains(reserved, name) {
-		problems.Addf(n.Place(key), key, "no service can have this name: kollet's own files in a generation have it")
+		problems.Addf(n.Place(key), key, "this name is reserved for a file that kollet writes into a generation")
 	}
 	n.validateImage(s.Image, bad)
 	for _, mode := range []struct {
@@ -190,23 +191,23 @@ func (n *Node) validateService(name string, s Service, problems *report.Problems
 	}
 	for _, dep := range s.DependsOn {
 		if _, ok := n.Services[dep]; !ok {
-			bad("depends_on", "names %q, which is no service of this node%s", dep, report.DidYouMean(dep, slices.Sorted(maps.Keys(n.Services))))
+			bad("depends_on", "this node has no service %q%s", dep, report.DidYouMean(dep, slices.Sorted(maps.Keys(n.Services))))
 		}
 	}
 	if s.Guests != nil && len(s.Guests.List) == 0 {
-		bad("guests", "needs list: the command that prints the UUIDs of running guests")
+		bad("guests", "list is missing: the command that prints the UUIDs of running guests")
 	}
 	validateEntries(s, problems)
 }
 
 func (n *Node) validateImage(image string, bad func(string, string, ...any)) {
 	if image == "" {
-		bad("image", "the service has no image; set it, or remove the service")
+		bad("image", "no image; set it, or remove the service")
 		return
 	}
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
-		bad("image", "%q is no image reference: %v", image, err)
+		bad("image", "%q is not an image reference: %v", image, err)
 		return
 	}
 	if reference.IsNameOnly(named) {
@@ -223,7 +224,7 @@ func validateEntries(s Service, problems *report.Problems) {
 			problems.Addf(m.Place, m.Key+".propagation", "expected one of %s, got %q", strings.Join(propagations, ", "), m.Propagation)
 		}
 		if m.Propagation != "" && !path.IsAbs(m.Source) {
-			problems.Addf(m.Place, m.Key+".propagation", "only a path on the host has a propagation, and %q is none", m.Source)
+			problems.Addf(m.Place, m.Key+".propagation", "only a path on the host can have a propagation, and %q is not one", m.Source)
 		}
 	}
 	for _, f := range s.Config {
@@ -240,7 +241,7 @@ func validateEntries(s Service, problems *report.Problems) {
 			problems.Addf(f.Place, f.Key+".dest", "expected the absolute path of a file in the container, got %q", f.Dest)
 		}
 		if f.Owner == "" || f.Perm == "" {
-			problems.Addf(f.Place, f.Key, "needs owner and perm, such as owner: nova, perm: \"0600\"")
+			problems.Addf(f.Place, f.Key, "owner and perm are required, such as owner: nova, perm: \"0600\"")
 		}
 		if f.Format != "ini" && f.Format != "text" {
 			problems.Addf(f.Place, f.Key+".format", "expected ini or text, got %q", f.Format)

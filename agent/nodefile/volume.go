@@ -13,7 +13,7 @@ var volumeType = reflect.TypeFor[Volume]()
 
 var propagations = []string{"private", "rprivate", "slave", "rslave", "shared", "rshared"}
 
-// UnmarshalYAML accepts the short form besides the mapping.
+// UnmarshalYAML accepts the short form as well as the mapping.
 func (m *Volume) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		short, err := parseVolume(n.Value)

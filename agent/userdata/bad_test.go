@@ -73,7 +73,7 @@ func TestBadNodes(t *testing.T) {
 		},
 		"no node file": {
 			with: func(n *userdata.Node) { n.NodeFile += ".none"; n.Tree = "" },
-			want: []string{"DIR/node.yaml.none: there is no node file; write one"},
+			want: []string{"DIR/node.yaml.none: no node file; write one"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func (n Node) files(problems *report.Problems) map[string]File {
 	}
 	data, err := os.ReadFile(n.NodeFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		problems.Addf(report.Place{File: n.NodeFile}, "", "there is no node file; write one (see `kollet help node-file`), or name another with --node-file")
+		problems.Addf(report.Place{File: n.NodeFile}, "", "no node file; write one (see `kollet help node-file`), or give its path with --node-file")
 		return files
 	}
 	if err != nil {
