@@ -17,20 +17,20 @@ import (
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
-// firstWait is how long a first boot waits for what it needs: engines are up in
+// defaultWait is how long a first boot waits for what it needs: engines are up in
 // seconds, networks in a minute or two.
-const firstWait = 5 * time.Minute
+const defaultWait = 5 * time.Minute
 
-// provisioning is the flags of bootstrap.
-type provisioning struct {
-	aim
+// bootstrapFlags is the flags of bootstrap.
+type bootstrapFlags struct {
+	targetFlags
 	archives []string
 	wait     time.Duration
 	resume   bool
 }
 
 func (a *app) bootstrap() *cobra.Command {
-	var to provisioning
+	var to bootstrapFlags
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Take the node from nothing to a verified first generation",
@@ -47,26 +47,26 @@ with a bootstrap that was cut short.
 
 It may be run again: on a node that has a generation it does what ` + "`kollet upgrade`" + `
 does, which is nothing when the node file has not changed.` +
-			exits(map[int]string{exitFailed: "failed; what was started is removed again"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+			exitHelp(map[int]string{exitFailed: "failed; what was started is removed again"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet bootstrap
   kollet bootstrap --pull never --archive '/media/images/*.tar.zst'`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.provision(cmd, &to) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runBootstrap(cmd, &to) },
 	}
 	to.add(cmd)
 	return cmd
 }
 
-func (p *provisioning) add(cmd *cobra.Command) {
-	p.aim.add(cmd)
+func (p *bootstrapFlags) add(cmd *cobra.Command) {
+	p.targetFlags.add(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&p.archives, "archive", nil, "absolute path, below --root, of a `FILE` with images, or a pattern such as /media/images/*.tar; may be repeated")
-	f.DurationVar(&p.wait, "wait", firstWait, "how long to wait for the engine, the registry and archives, such as `90s`; 0: not at all")
+	f.DurationVar(&p.wait, "wait", defaultWait, "how long to wait for the engine, the registry and archives, such as `90s`; 0: not at all")
 	f.BoolVar(&p.resume, "resume", false, "only go on with a bootstrap that was cut short, as it was told then; do nothing if there is none")
 }
 
 // check refuses flags that contradict each other.
-func (p *provisioning) check(cmd *cobra.Command) error {
+func (p *bootstrapFlags) check(cmd *cobra.Command) error {
 	for _, other := range []string{"image", "tag", "pull", "archive", "wait"} {
 		if p.resume && cmd.Flags().Changed(other) {
 			return usageError{fmt.Errorf("--resume and --%s: an interrupted bootstrap goes on as it was told; drop one of them", other)}
@@ -83,8 +83,8 @@ func (p *provisioning) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// provision runs a bootstrap with its log.
-func (a *app) provision(cmd *cobra.Command, to *provisioning) error {
+// runBootstrap runs a bootstrap with its log.
+func (a *app) runBootstrap(cmd *cobra.Command, to *bootstrapFlags) error {
 	if err := to.check(cmd); err != nil {
 		return err
 	}
@@ -110,15 +110,15 @@ func (a *app) provision(cmd *cobra.Command, to *provisioning) error {
 		a.printer = view.New(screen)
 	}
 	begun := a.now()
-	return a.changing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+	return a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 		a.print().Say(fmt.Sprintf("bootstrap of %s begins, by kollet %s", n.Host(), thisVersion().Version))
 		result, err := to.run(ctx, n, a)
-		a.print().Say(ending(result, err))
-		return a.ended(result, begun), err
+		a.print().Say(outcomeLine(result, err))
+		return a.upgradeView(result, begun), err
 	})(cmd, nil)
 }
 
-func (p *provisioning) run(ctx context.Context, n *agent.Agent, a *app) (upgrade.Result, error) {
+func (p *bootstrapFlags) run(ctx context.Context, n *agent.Agent, a *app) (upgrade.Result, error) {
 	unit, err := a.unit(n)
 	if err != nil {
 		return upgrade.Result{}, err
@@ -132,8 +132,8 @@ func (p *provisioning) run(ctx context.Context, n *agent.Agent, a *app) (upgrade
 	return n.Bootstrap(ctx, agent.Provisioning{Options: options, Unit: unit})
 }
 
-// ending is the last line of the log; an error follows it.
-func ending(result upgrade.Result, err error) string {
+// outcomeLine is the last line of the log; an error follows it.
+func outcomeLine(result upgrade.Result, err error) string {
 	if err == nil {
 		return fmt.Sprintf("bootstrap ends: %s; the node is on generation %d", result.Outcome, result.To)
 	}

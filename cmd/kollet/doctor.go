@@ -18,16 +18,16 @@ func (a *app) doctor() *cobra.Command {
 		Long: `Doctor checks the engine, cgroups, kernel modules, disk space, clock, cloud-init,
 the host's own libvirtd and the node file, and tells how to mend what it finds. A
 problem would make an upgrade fail or harm guests; a warning is worth mending.
-It changes nothing.` + exits(map[int]string{
+It changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "no problem was found; there may be warnings",
 			exitFailed: "there are problems",
 		}, exitDone, exitFailed, exitInput),
 		Example: `  kollet doctor`,
 		Args:    cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			checks := n.Doctor(ctx)
 			if slices.ContainsFunc(checks, func(c doctor.Check) bool { return c.Level == doctor.Bad }) {
-				return view.Checks(checks), answer(exitFailed)
+				return view.Checks(checks), statusError(exitFailed)
 			}
 			return view.Checks(checks), nil
 		}),

@@ -28,12 +28,12 @@ What the command does to files in the container is lost with the container, and
 shows as drift in ` + "`kollet verify`" + ` if kollet had put them there.
 
 Exit status: that of the command. When it could not be run:
-` + strings.TrimPrefix(exits(map[int]string{exitFailed: "failed"}, exitFailed, exitInput), "\n\nExit status:\n"),
+` + strings.TrimPrefix(exitHelp(map[int]string{exitFailed: "failed"}, exitFailed, exitInput), "\n\nExit status:\n"),
 		Example: `  kollet exec nova-libvirt -- virsh list --all
   kollet exec --user root nova-compute -- bash`,
 		Args:              commandArg,
 		ValidArgsFunction: a.services,
-		RunE: a.asking(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
+		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
 			run.Argv, run.Stdout, run.Stderr = commandOf(args), a.out, a.err
 			run.Env = map[string]string{}
 			for _, e := range env {
@@ -52,7 +52,7 @@ Exit status: that of the command. When it could not be run:
 			if err != nil || status == 0 {
 				return nil, err
 			}
-			return nil, answer(status)
+			return nil, statusError(status)
 		}),
 	}
 	f := cmd.Flags()

@@ -36,22 +36,22 @@ type usageError struct{ error }
 func (e usageError) Error() string { return e.error.Error() + "; see `kollet help`" }
 func (e usageError) Unwrap() error { return e.error }
 
-// answer is an exit status that tells what was found: the result has been shown
+// statusError is an exit status that tells what was found: the result has been shown
 // and nothing went wrong.
-type answer int
+type statusError int
 
-func (a answer) Error() string { return fmt.Sprintf("exit status %d", int(a)) }
+func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// failure is an error of a command that also has a result.
-type failure struct {
+// resultError is an error of a command that also has a result.
+type resultError struct {
 	error
 	result view.View
 }
 
-func (f failure) Unwrap() error { return f.error }
+func (e resultError) Unwrap() error { return e.error }
 
 func exitStatus(err error) int {
-	var found answer
+	var found statusError
 	var usage usageError
 	var input node.BadInput
 	var operator node.NeedsOperator
@@ -71,22 +71,22 @@ func exitStatus(err error) int {
 	return exitFailed
 }
 
-// end shows an error, if there is one to show, and returns the exit status.
-func (a *app) end(err error) int {
+// finish shows an error, if there is one to show, and returns the exit status.
+func (a *app) finish(err error) int {
 	status := exitStatus(err)
-	var found answer
+	var found statusError
 	if err == nil || errors.As(err, &found) {
 		return status
 	}
-	var failed failure
+	var failed resultError
 	errors.As(err, &failed)
 	a.print().Fail(err, status, failed.result)
 	return status
 }
 
-// exits lists the statuses of a command for its help. own gives other words for
+// exitHelp lists the statuses of a command for its help. own gives other words for
 // some of them.
-func exits(own map[int]string, statuses ...int) string {
+func exitHelp(own map[int]string, statuses ...int) string {
 	var b strings.Builder
 	b.WriteString("\n\nExit status:\n")
 	for _, s := range statuses {

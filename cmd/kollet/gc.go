@@ -16,10 +16,10 @@ func (a *app) gc() *cobra.Command {
 		Long: `Gc drops the generations beyond those that the node file keeps for a rollback,
 the containers that were replaced, and the images that only they used. What runs
 stays, and so does everything that a running guest was started from, and every
-named volume. An upgrade does the same at its end.` + exits(map[int]string{exitFailed: "failed; some may have been dropped"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+named volume. An upgrade does the same at its end.` + exitHelp(map[int]string{exitFailed: "failed; some may have been dropped"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet gc`,
 		Args:    cobra.NoArgs,
-		RunE: a.changing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			dropped, err := n.GC(ctx)
 			if err != nil && len(dropped.Generations)+len(dropped.Containers)+len(dropped.Images) == 0 {
 				return nil, err

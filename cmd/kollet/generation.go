@@ -32,7 +32,7 @@ func generationOf(args []string) int {
 
 // services completes the name of a service.
 func (a *app) services(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	n, err := a.agentWithout(cmd)
+	n, err := a.offlineAgent(cmd)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -42,7 +42,7 @@ func (a *app) services(cmd *cobra.Command, args []string, _ string) ([]string, c
 
 // generations completes the numbers of generations.
 func (a *app) generations(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	n, err := a.agentWithout(cmd)
+	n, err := a.offlineAgent(cmd)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -17,11 +17,11 @@ func (a *app) guests() *cobra.Command {
 which generation started each (its container and image are kept until the guest
 is gone), and what would happen to it if somebody stopped that container at the
 engine. kollet itself moves guests out of a container before it stops it. The
-command changes nothing.` + exits(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
+command changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet guests
   kollet guests --output json`,
 		Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			guests, err := n.Guests(ctx)
 			if err != nil {
 				return nil, err

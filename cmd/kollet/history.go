@@ -19,7 +19,7 @@ func (a *app) history() *cobra.Command {
 are kept for a rollback. With a number it shows that one: how long each phase
 took, and how long each service was away (in milliseconds after its old process
 was told to stop: until that had ended, until the new one was let go, and until
-every probe had passed). It needs no engine and changes nothing.` + exits(map[int]string{
+every probe had passed). It needs no engine and changes nothing.` + exitHelp(map[int]string{
 			exitFailed: "failed",
 			exitInput:  "bad input: there is no such entry",
 		}, exitDone, exitFailed, exitInput),

@@ -18,12 +18,12 @@ func (a *app) logs() *cobra.Command {
 		Use:   "logs SERVICE",
 		Short: "Show what a service printed",
 		Long: `Logs copies what the service's container printed, to standard output and error
-both, to standard output. --output does not count. It changes nothing.` + exits(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
+both, to standard output. --output does not count. It changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet logs --tail 20 --follow nova-compute
   kollet logs --since 10m nova-libvirt`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.services,
-		RunE: a.asking(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
+		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
 			if since > 0 {
 				opts.Since = a.now().Add(-since)
 			}

@@ -50,7 +50,7 @@ type app struct {
 	now      func() time.Time
 	open     func(engine, address, root string) (containers.Engine, error)
 
-	flags   globals
+	flags   globalFlags
 	started bool // the command line was understood and its command began
 	printer view.Printer
 }
@@ -64,8 +64,8 @@ func run(args []string, a *app) int {
 	root.SetErr(a.err)
 	err := root.Execute()
 	if err != nil && !a.started {
-		a.flags.output = formatOf(args) // cobra may not have come to it
+		a.flags.output = outputFormat(args) // cobra may not have come to it
 		err = usageError{err}
 	}
-	return a.end(err)
+	return a.finish(err)
 }

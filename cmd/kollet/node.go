@@ -17,15 +17,15 @@ import (
 	"github.com/kollet/kollet/containers/docker"
 )
 
-// globals are the flags that every command takes.
-type globals struct {
+// globalFlags are the flags that every command takes.
+type globalFlags struct {
 	output               view.Format
 	root, nodeFile, host string
 	engine               string
 	quiet                bool
 }
 
-func (g *globals) add(f *pflag.FlagSet) {
+func (g *globalFlags) add(f *pflag.FlagSet) {
 	f.VarP(&g.output, "output", "o", "how to show the result")
 	f.StringVar(&g.root, "root", "", "`DIR` that holds the state and the node file, as / does on a real node")
 	f.StringVar(&g.nodeFile, "node-file", node.DefaultNodeFile, "`PATH` of the node file, below --root")
@@ -34,9 +34,9 @@ func (g *globals) add(f *pflag.FlagSet) {
 	f.StringVar(&g.host, "host", "", "`NAME` of this node (default: its host name)")
 }
 
-// formatOf finds the output format on a command line that cannot be understood.
-func formatOf(args []string) view.Format {
-	var g globals
+// outputFormat finds the output format on a command line that cannot be understood.
+func outputFormat(args []string) view.Format {
+	var g globalFlags
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.Usage = func() {}
 	f.ParseErrorsAllowlist.UnknownFlags = true
@@ -64,7 +64,7 @@ type action func(ctx context.Context, n *agent.Agent, args []string) (view.View,
 // offline runs a command that needs no engine.
 func (a *app) offline(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		n, err := a.agentWithout(cmd)
+		n, err := a.offlineAgent(cmd)
 		if err != nil {
 			return err
 		}
@@ -72,23 +72,23 @@ func (a *app) offline(do action) func(*cobra.Command, []string) error {
 	}
 }
 
-// asking runs a command that asks the engine and changes nothing. The first
+// readOnly runs a command that asks the engine and changes nothing. The first
 // signal cancels it, the second ends kollet at once.
-func (a *app) asking(do action) func(*cobra.Command, []string) error {
+func (a *app) readOnly(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		ctx, stop := untilSignal(cmd.Context(), func() {})
+		ctx, stop := cancelOnSignal(cmd.Context(), func() {})
 		defer stop()
 		return a.withEngine(cmd, func(n *agent.Agent) error { return a.show(do(ctx, n, args)) })
 	}
 }
 
-// changing runs a command that changes the node. The first signal cancels it,
+// mutating runs a command that changes the node. The first signal cancels it,
 // and what it had begun is undone; nothing else stops it, neither a lost
 // terminal nor a reader of its output that went away.
-func (a *app) changing(do action) func(*cobra.Command, []string) error {
+func (a *app) mutating(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return a.withEngine(cmd, func(n *agent.Agent) error {
-			ctx, stop := untilFirstSignal(cmd.Context(), func() { a.print().Say("interrupted; rolling back") })
+			ctx, stop := cancelOnFirstSignal(cmd.Context(), func() { a.print().Say("interrupted; rolling back") })
 			defer stop()
 			result, err := do(ctx, n, args)
 			if err != nil {
@@ -103,8 +103,8 @@ func (a *app) changing(do action) func(*cobra.Command, []string) error {
 // show shows a result; with an error that is no answer, that error is shown
 // later in its place.
 func (a *app) show(result view.View, err error) error {
-	if _, isAnswer := err.(answer); err != nil && !isAnswer {
-		return failure{err, result}
+	if _, isStatus := err.(statusError); err != nil && !isStatus {
+		return resultError{err, result}
 	}
 	if result != nil {
 		if werr := a.print().Show(result); werr != nil {
@@ -114,8 +114,8 @@ func (a *app) show(result view.View, err error) error {
 	return err
 }
 
-// agentWithout makes the agent of a command that needs no engine.
-func (a *app) agentWithout(cmd *cobra.Command) (*agent.Agent, error) {
+// offlineAgent makes the agent of a command that needs no engine.
+func (a *app) offlineAgent(cmd *cobra.Command) (*agent.Agent, error) {
 	root, err := a.rootDir()
 	if err != nil {
 		return nil, err

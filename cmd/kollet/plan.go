@@ -10,8 +10,8 @@ import (
 )
 
 func (a *app) plan() *cobra.Command {
-	var to aim
-	var tell bool
+	var to targetFlags
+	var exitCode bool
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what an upgrade would change",
@@ -19,22 +19,22 @@ func (a *app) plan() *cobra.Command {
 that with what is really there. It shows each service that an upgrade would add,
 replace or remove: its image, settings, files (as a diff, without secrets) and
 what somebody changed by hand. It changes nothing and pulls nothing.` +
-			exits(map[int]string{exitDone: "done, whether there are changes or not", exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitChanges),
+			exitHelp(map[int]string{exitDone: "done, whether there are changes or not", exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitChanges),
 		Example: `  kollet plan
   kollet plan --tag 26.2.2 --exit-code --output json`,
 		Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			plan, err := n.Plan(ctx, to.options())
 			switch {
 			case err != nil:
 				return nil, err
-			case tell && !plan.Empty():
-				return view.Plan(plan), answer(exitChanges)
+			case exitCode && !plan.Empty():
+				return view.Plan(plan), statusError(exitChanges)
 			}
 			return view.Plan(plan), nil
 		}),
 	}
 	to.add(cmd)
-	cmd.Flags().BoolVar(&tell, "exit-code", false, "exit with 3 if there are changes")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 3 if there are changes")
 	return cmd
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) pull() *cobra.Command {
-	var to aim
+	var to targetFlags
 	cmd := &cobra.Command{
 		Use:   "pull",
 		Short: "Fetch the images of the next upgrade ahead of it",
@@ -22,11 +22,11 @@ what runs is not touched, and an upgrade that was interrupted stays as it is.
 The images stay until an upgrade uses them; then its generation keeps them. If
 another pull takes their place, the next upgrade or ` + "`kollet gc`" + ` drops them. Layers
 that arrived before a pull failed or was interrupted are not fetched again.` +
-			exits(map[int]string{exitFailed: "failed; images that had arrived are kept"}, exitDone, exitFailed, exitInput, exitLocked),
+			exitHelp(map[int]string{exitFailed: "failed; images that had arrived are kept"}, exitDone, exitFailed, exitInput, exitLocked),
 		Example: `  kollet pull
   kollet pull --tag 26.2.2-1`,
 		Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			pulled, err := n.Pull(ctx, to.options())
 			if err != nil && len(pulled.Images) == 0 {
 				return nil, err

@@ -20,11 +20,11 @@ of the engine or of the machine, and brings the node to one of its two ends: an
 upgrade that had committed is finished, any other is undone. Guests and named
 volumes are kept. If nothing was interrupted it does nothing.
 
-It runs at each boot, by the systemd unit that kollet bootstrap installs, and every command that changes the node begins with it.` + exits(map[int]string{exitFailed: "failed; run it again once the cause is mended"}, exitDone, exitFailed, exitOperator, exitLocked),
+It runs at each boot, by the systemd unit that kollet bootstrap installs, and every command that changes the node begins with it.` + exitHelp(map[int]string{exitFailed: "failed; run it again once the cause is mended"}, exitDone, exitFailed, exitOperator, exitLocked),
 		Example: `  kollet recover
   kollet recover --wait 5m`,
 		Args: cobra.NoArgs,
-		RunE: a.changing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			recovery, err := n.Recover(ctx, wait)
 			if err != nil && !recovery.Found {
 				return nil, err

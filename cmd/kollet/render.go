@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) render() *cobra.Command {
-	var to aim
+	var to targetFlags
 	cmd := &cobra.Command{
 		Use:   "render DIR",
 		Short: "Write the files that a generation would hold",
@@ -18,7 +18,7 @@ func (a *app) render() *cobra.Command {
 service with the files at their paths in the container, and prints their paths.
 The files hold secrets and are readable for their owner alone; remove them when
 you are done. Files that are in DIR already are overwritten. It needs no engine
-and changes nothing of the node.` + exits(map[int]string{exitFailed: "failed; some files may have been written"}, exitDone, exitFailed, exitInput),
+and changes nothing of the node.` + exitHelp(map[int]string{exitFailed: "failed; some files may have been written"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet render /root/rendered
   kollet render --root ./image --host cmp1 ./out`,
 		Args: cobra.ExactArgs(1),

@@ -19,15 +19,15 @@ does not count, and is not changed: the next upgrade follows it again.
 
 It is an upgrade like any other, to a new generation that equals the earlier
 one: verified, undone if it fails, and without harm to guests. Named volumes keep
-the data that they have now. ` + "`kollet history`" + ` tells which generations are kept.` + exits(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+the data that they have now. ` + "`kollet history`" + ` tells which generations are kept.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet rollback
   kollet rollback 3`,
 		Args:              generationArg,
 		ValidArgsFunction: a.generations,
-		RunE: a.changing(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
+		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
 			begun := a.now()
 			result, err := n.Rollback(ctx, generationOf(args))
-			return a.ended(result, begun), err
+			return a.upgradeView(result, begun), err
 		}),
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kollet/kollet/cmd/kollet/view"
 	"github.com/kollet/kollet/configs/report"
 )
 
@@ -15,7 +16,7 @@ func (a *app) root() *cobra.Command {
 		Long: `kollet runs what a compute node's node file says: it renders the configuration
 once, starts the node's containers, and upgrades them so that the whole node is
 either on the new generation or back on the old one. Running guests do not
-notice. It is no daemon: between commands nothing of it runs.` + exits(nil, exitDone, exitFailed, exitInput, exitChanges, exitOperator, exitLocked),
+notice. It is no daemon: between commands nothing of it runs.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitChanges, exitOperator, exitLocked),
 		Args: func(root *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -28,7 +29,7 @@ notice. It is no daemon: between commands nothing of it runs.` + exits(nil, exit
 		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
 	}
 	a.flags.add(root.PersistentFlags())
-	complete(root, "output", formats)
+	complete(root, "output", view.Formats)
 	root.AddCommand(
 		a.bootstrap(), a.plan(), a.pull(), a.upgrade(), a.rollback(), a.recover(),
 		a.status(), a.verify(), a.history(), a.guests(), a.doctor(),

@@ -14,7 +14,7 @@ import (
 
 func (a *app) seed() *cobra.Command {
 	var change seed.Change
-	var to destination
+	var to outputFlags
 	var dir bool
 	format := choice{value: string(seed.NoCloud), of: []string{string(seed.NoCloud), string(seed.ConfigDrive)}}
 	cmd := &cobra.Command{
@@ -48,7 +48,7 @@ DESCRIPTION is a YAML file; hostname is the only key that it needs:
     vendor_data: site.vendor-data
 
 The same input gives the same bytes. The result is readable for you alone.` +
-			exits(map[int]string{exitDone: "done", exitFailed: "failed; nothing was written"}, exitDone, exitFailed, exitInput),
+			exitHelp(map[int]string{exitDone: "done", exitFailed: "failed; nothing was written"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet seed cmp1.yaml --to cmp1.iso
   kollet seed --hostname cmp1 --ssh-key ~/.ssh/id_ed25519.pub --user-data cmp1.user-data \
       --format config-drive --to cmp1.iso`,
@@ -57,7 +57,7 @@ The same input gives the same bytes. The result is readable for you alone.` +
 			if to.path == "" {
 				return nil, usageError{fmt.Errorf("--to is missing: where to write the seed")}
 			}
-			if err := to.free(); err != nil {
+			if err := to.checkFree(); err != nil {
 				return nil, err
 			}
 			description := ""

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// untilSignal returns a context that SIGINT or SIGTERM ends. The second of them
+// cancelOnSignal returns a context that SIGINT or SIGTERM ends. The second of them
 // has its usual effect.
-func untilSignal(parent context.Context, say func()) (context.Context, func()) {
+func cancelOnSignal(parent context.Context, say func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -25,11 +25,11 @@ func untilSignal(parent context.Context, say func()) (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); cancel() }
 }
 
-// untilFirstSignal is for commands that must come to an end of their own: after
+// cancelOnFirstSignal is for commands that must come to an end of their own: after
 // the first SIGINT or SIGTERM no other is heeded, and SIGHUP and SIGPIPE never
 // are. They are caught rather than ignored, so that programs that kollet starts
 // do not inherit it (signal(7)).
-func untilFirstSignal(parent context.Context, say func()) (context.Context, func()) {
+func cancelOnFirstSignal(parent context.Context, say func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	lost := make(chan os.Signal, 1) // nobody reads it: what does not fit is dropped
 	signal.Notify(lost, syscall.SIGHUP, syscall.SIGPIPE)

@@ -10,30 +10,30 @@ import (
 )
 
 func (a *app) status() *cobra.Command {
-	var tell bool
+	var exitCode bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the node's services and their health",
 		Long: `Status asks the engine about every service of the generation that runs, and tries
 each health probe once. GENERATION is the one in which a service last changed.
-It changes nothing.` + exits(map[int]string{
+It changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "done, whether the node is healthy or not",
 			exitFailed: "failed; with --exit-code also: the node is not healthy, or has no generation yet",
 		}, exitDone, exitFailed, exitInput),
 		Example: `  kollet status
   kollet status --exit-code --output json`,
 		Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			status, err := n.Status(ctx)
 			switch {
 			case err != nil:
 				return nil, err
-			case tell && !status.Healthy:
-				return view.Status(status), answer(exitFailed)
+			case exitCode && !status.Healthy:
+				return view.Status(status), statusError(exitFailed)
 			}
 			return view.Status(status), nil
 		}),
 	}
-	cmd.Flags().BoolVar(&tell, "exit-code", false, "exit with 1 if the node is not healthy")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if the node is not healthy")
 	return cmd
 }

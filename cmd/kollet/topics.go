@@ -39,7 +39,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		Use:   "help [COMMAND]",
 		Short: "Show what a command does",
 		Long: `Help shows what a command does to the node and its data, its flags and exit
-statuses, or one of the topics that ` + "`kollet help`" + ` lists.` + exits(map[int]string{exitDone: "done", exitInput: "there is no such command or topic"}, exitDone, exitInput),
+statuses, or one of the topics that ` + "`kollet help`" + ` lists.` + exitHelp(map[int]string{exitDone: "done", exitInput: "there is no such command or topic"}, exitDone, exitInput),
 		Example:           `  kollet help upgrade`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {

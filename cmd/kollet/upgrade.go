@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) upgrade() *cobra.Command {
-	var to aim
+	var to targetFlags
 	cmd := &cobra.Command{
 		Use:   "upgrade",
 		Short: "Take the node to what its node file says now",
@@ -25,23 +25,23 @@ An interrupt (SIGINT, SIGTERM) does the same; a lost terminal does not stop it.
 
 Services that do not change are not touched, unless they drifted from their
 generation (see ` + "`kollet verify`" + `): then they are replaced. Named volumes are kept.
-With nothing to do it ends at once.` + exits(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+With nothing to do it ends at once.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet upgrade
   kollet upgrade --tag 26.2.2
   kollet upgrade --image nova-compute=registry:5000/kolla/nova-compute:hotfix`,
 		Args: cobra.NoArgs,
-		RunE: a.changing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			begun := a.now()
 			result, err := n.Upgrade(ctx, to.options())
-			return a.ended(result, begun), err
+			return a.upgradeView(result, begun), err
 		}),
 	}
 	to.add(cmd)
 	return cmd
 }
 
-// ended is the view of an upgrade that began then; none if it never began.
-func (a *app) ended(result upgrade.Result, begun time.Time) view.View {
+// upgradeView is the view of an upgrade that began then; none if it never began.
+func (a *app) upgradeView(result upgrade.Result, begun time.Time) view.View {
 	if result.Outcome == "" {
 		return nil
 	}

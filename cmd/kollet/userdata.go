@@ -27,7 +27,7 @@ kollet bootstrap at the end of the first boot.
 
 The node file is checked as kollet upgrade checks it, its templates are rendered
 for a try, and every file that it names has to go to the node too; what only the
-node can tell, such as mounts, is not checked. With --root DIR all of DIR/etc/kollet goes to the node: put there what
+node can exitCode, such as mounts, is not checked. With --root DIR all of DIR/etc/kollet goes to the node: put there what
 should be in /etc/kollet, the overrides below config and the secrets below
 secrets. Names that begin with a dot stay behind.
 
@@ -49,11 +49,11 @@ func (a *app) userdata() *cobra.Command {
 }
 
 func (a *app) userdataBuild(name string) *cobra.Command {
-	var from recipe
-	var to destination
+	var from userdataFlags
+	var to outputFlags
 	cmd := &cobra.Command{
 		Use:  name,
-		Long: userdataLong + exits(map[int]string{exitDone: "done", exitFailed: "failed; nothing was written"}, exitDone, exitFailed, exitInput),
+		Long: userdataLong + exitHelp(map[int]string{exitDone: "done", exitFailed: "failed; nothing was written"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet userdata --root cmp1 --to cmp1.user-data
   kollet userdata --node-file node.yaml --secret rabbit_password=rabbit.txt \
       --install https://example.com/kollet --sha256 "$SUM" --part tune.sh --gzip --to user-data
@@ -62,7 +62,7 @@ func (a *app) userdataBuild(name string) *cobra.Command {
 		RunE: a.offline(func(_ context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			printed := to.path == "" || to.path == "-"
 			if !printed {
-				if err := to.free(); err != nil {
+				if err := to.checkFree(); err != nil {
 					return nil, err
 				}
 			}
@@ -85,8 +85,8 @@ func (a *app) userdataBuild(name string) *cobra.Command {
 	return cmd
 }
 
-// recipe is the flags that say what goes into user-data.
-type recipe struct {
+// userdataFlags is the flags that say what goes into user-data.
+type userdataFlags struct {
 	overrides             string
 	secrets, files, parts []string
 	stored, onNode, args  []string
@@ -96,7 +96,7 @@ type recipe struct {
 	limit                 int
 }
 
-func (r *recipe) add(cmd *cobra.Command) {
+func (r *userdataFlags) add(cmd *cobra.Command) {
 	r.format.value, r.format.of = "auto", []string{"auto", "cloud-config", "multipart"}
 	f := cmd.Flags()
 	f.StringVar(&r.overrides, "overrides", "", "`DIR` of configuration fragments for /etc/kollet/config")
@@ -114,7 +114,7 @@ func (r *recipe) add(cmd *cobra.Command) {
 	complete(cmd, "format", r.format.of)
 }
 
-func (r *recipe) recipe(a *app, on *agent.Agent) (userdata.Recipe, error) {
+func (r *userdataFlags) recipe(a *app, on *agent.Agent) (userdata.Recipe, error) {
 	n := userdata.Node{
 		Host: a.flags.host, NodeFile: filepath.Join(on.Root(), on.NodeFile()), Overrides: r.overrides, OnNode: r.onNode,
 		Secrets: map[string]string{}, Install: r.install, Bootstrap: r.args,
@@ -126,7 +126,7 @@ func (r *recipe) recipe(a *app, on *agent.Agent) (userdata.Recipe, error) {
 	out := userdata.Recipe{Format: userdata.Format(r.format.value), Gzip: r.gzip, Limit: r.limit}
 	var all []error
 	for _, s := range r.secrets {
-		name, file, err := pair("secret", s, "NAME=FILE")
+		name, file, err := splitPair("secret", s, "NAME=FILE")
 		if _, twice := n.Secrets[name]; twice && err == nil {
 			err = fmt.Errorf("--secret %s is given twice", name)
 		}
@@ -155,8 +155,8 @@ func (r *recipe) recipe(a *app, on *agent.Agent) (userdata.Recipe, error) {
 	return out, errors.Join(all...)
 }
 
-// pair takes A=B apart.
-func pair(flag, value, form string) (left, right string, err error) {
+// splitPair splits A=B apart.
+func splitPair(flag, value, form string) (left, right string, err error) {
 	left, right, _ = strings.Cut(value, "=")
 	if left == "" || right == "" {
 		err = fmt.Errorf("--%s: expected %s, got %q", flag, form, value)
@@ -168,7 +168,7 @@ func pair(flag, value, form string) (left, right string, err error) {
 func fileFlag(value string) (f userdata.File, err error) {
 	words := strings.Split(value, ",")
 	var source string
-	if f.Path, source, err = pair("file", words[0], "PATH=FILE[,owner=USER:GROUP][,perm=0600]"); err != nil {
+	if f.Path, source, err = splitPair("file", words[0], "PATH=FILE[,owner=USER:GROUP][,perm=0600]"); err != nil {
 		return f, err
 	}
 	f.Owner, f.Perm = "root:root", 0o600
@@ -217,19 +217,19 @@ func partFlag(value string) (p userdata.Part, err error) {
 	return p, nil
 }
 
-// destination is where a command writes what it makes.
-type destination struct {
+// outputFlags is where a command writes what it makes.
+type outputFlags struct {
 	path  string
 	force bool
 }
 
-func (t *destination) add(cmd *cobra.Command, usage string) {
+func (t *outputFlags) add(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&t.path, "to", "", usage)
 	cmd.Flags().BoolVar(&t.force, "force", false, "replace what is there")
 }
 
-// free finds out, before anything is made, that the result may be written.
-func (t *destination) free() error {
+// checkFree finds out, before anything is made, that the result may be written.
+func (t *outputFlags) checkFree() error {
 	if _, err := os.Lstat(t.path); err == nil && !t.force {
 		return node.BadInput{Err: fmt.Errorf("%s: it exists; use --force to replace it, or write to another", t.path)}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -245,7 +245,7 @@ func (a *app) userdataInspect() *cobra.Command {
 		Long: `Inspect reads user-data back, plain, as a message, compressed or in base64, and
 shows its parts, the files that it writes and how much of Nova's limit it takes.
 The contents of files are not shown. FILE may be - for standard input.` +
-			exits(map[int]string{exitDone: "done", exitInput: "it cannot be read, or cloud-init would not take all of it"}, exitDone, exitInput),
+			exitHelp(map[int]string{exitDone: "done", exitInput: "it cannot be read, or cloud-init would not take all of it"}, exitDone, exitInput),
 		Example: `  kollet userdata inspect user-data
   openstack server show cmp1 -f value -c OS-EXT-SRV-ATTR:user_data | kollet userdata inspect -`,
 		Args: cobra.ExactArgs(1),

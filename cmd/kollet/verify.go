@@ -16,20 +16,20 @@ func (a *app) verify() *cobra.Command {
 		Long: `Verify compares the node with the generation that it should be on: each container,
 its image and settings, the files that are mounted into it, and the copies that
 it made of them. What differs was changed by hand; ` + "`kollet upgrade`" + ` repairs it by
-replacing the service. Verify itself changes nothing.` + exits(map[int]string{
+replacing the service. Verify itself changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "nothing differs",
 			exitFailed: "something differs, or the comparison failed",
 		}, exitDone, exitFailed, exitInput),
 		Example: `  kollet verify
   kollet verify --output json`,
 		Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			found, err := n.Verify(ctx)
 			switch {
 			case err != nil:
 				return nil, err
 			case len(found.Drift) > 0:
-				return view.Verification(found), answer(exitFailed)
+				return view.Verification(found), statusError(exitFailed)
 			}
 			return view.Verification(found), nil
 		}),

@@ -27,7 +27,7 @@ func (p *document) Show(v View) error {
 }
 
 func (p *document) Fail(err error, exit int, result View) {
-	p.complain(err)
+	p.printError(err)
 	f := failure{Error: err.Error(), Exit: exit}
 	if result != nil {
 		f.Result = result

@@ -31,7 +31,7 @@ func (h History) text(t *text) {
 			rows = append(rows, []string{strconv.Itoa(e.Generation), "", "", outcome(e), "", "", mark})
 			continue
 		}
-		rows = append(rows, []string{strconv.Itoa(e.Generation), strconv.Itoa(e.From), e.Reason, outcome(e), e.Started.UTC().Format(time.DateTime), took(time.Duration(e.Took)), mark})
+		rows = append(rows, []string{strconv.Itoa(e.Generation), strconv.Itoa(e.From), e.Reason, outcome(e), e.Started.UTC().Format(time.DateTime), shortDuration(time.Duration(e.Took)), mark})
 	}
 	t.table([]string{"GENERATION", "FROM", "REASON", "OUTCOME", "STARTED (UTC)", "TOOK", ""}, rows, func(row int) string {
 		if h[row].Current {
@@ -57,7 +57,7 @@ func (e Entry) text(t *text) {
 		return
 	}
 	t.line("generation %d, from %d: %s", e.Generation, e.From, e.Reason)
-	t.line("started %s (%s), took %s", e.Started.UTC().Format(time.DateTime+" MST"), t.age(e.Started), took(time.Duration(e.Took)))
+	t.line("started %s (%s), took %s", e.Started.UTC().Format(time.DateTime+" MST"), t.age(e.Started), shortDuration(time.Duration(e.Took)))
 	state := ""
 	switch {
 	case e.Current:
@@ -71,7 +71,7 @@ func (e Entry) text(t *text) {
 	}
 	var rows [][]string
 	for _, p := range e.Phases {
-		rows = append(rows, []string{p.Step, took(time.Duration(p.Took))})
+		rows = append(rows, []string{p.Step, shortDuration(time.Duration(p.Took))})
 	}
 	if len(rows) > 0 {
 		t.WriteByte('\n')

@@ -25,14 +25,14 @@ func (p Plan) text(t *text) {
 	for _, c := range p.Changes {
 		t.change(c)
 	}
-	for _, d := range p.orphans() {
+	for _, d := range p.otherDrift() {
 		t.line("%s: %s", d.Service, d.Text)
 	}
 	t.line("%s", p.totals())
 }
 
-// orphans is drift that no change tells of.
-func (p Plan) orphans() []plan.Drift {
+// otherDrift is drift that no change tells of.
+func (p Plan) otherDrift() []plan.Drift {
 	told := map[string]bool{}
 	for _, c := range p.Changes {
 		told[c.Service] = len(c.Repair) > 0

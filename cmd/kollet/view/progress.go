@@ -20,43 +20,43 @@ type progress interface {
 
 func (s Screen) progress() progress {
 	if s.Log != nil {
-		return s.record()
+		return s.logProgress()
 	}
 	if s.Quiet {
-		return silent{}
+		return noProgress{}
 	}
 	f, ok := terminal(s.Err)
 	if !ok || s.Getenv("TERM") == "dumb" || s.Getenv("TERM") == "" {
-		return newQueue(&lines{w: s.Err, shown: map[string]int64{}})
+		return newQueue(&lineProgress{w: s.Err, shown: map[string]int64{}})
 	}
-	return newQueue(newLive(f, s.colour(f), s.unicode()))
+	return newQueue(newTerminalProgress(f, s.colour(f), s.unicode()))
 }
 
-// silent shows nothing.
-type silent struct{}
+// noProgress shows nothing.
+type noProgress struct{}
 
-func (silent) event(node.Event) {}
-func (silent) say(string)       {}
-func (silent) close()           {}
+func (noProgress) event(node.Event) {}
+func (noProgress) say(string)       {}
+func (noProgress) close()           {}
 
-// lines shows progress where lines stay: in a log, or through a pipe.
-type lines struct {
+// lineProgress shows progress where lines stay: in a log, or through a pipe.
+type lineProgress struct {
 	w     io.Writer
 	shown map[string]int64 // service: quarters of its pull that were told of
 }
 
-func (l *lines) close() {}
+func (l *lineProgress) close() {}
 
-func (l *lines) say(line string) {
+func (l *lineProgress) say(line string) {
 	_, _ = io.WriteString(l.w, line+"\n") // progress that cannot be shown is no failure
 }
 
-func (l *lines) event(e node.Event) {
+func (l *lineProgress) event(e node.Event) {
 	switch e.Kind {
 	case node.StepBegins:
 		l.say(e.Step + ": begins")
 	case node.StepEnds:
-		l.say(e.Step + ": done in " + duration(e.Text))
+		l.say(e.Step + ": done in " + stepDuration(e.Text))
 	case node.StepFails:
 		l.say(e.Step + ": failed")
 	case node.Pulling:
@@ -68,7 +68,7 @@ func (l *lines) event(e node.Event) {
 
 // pull tells of a pull at each quarter. Totals grow while the engine learns of
 // layers, so a quarter may come twice; it is told of once.
-func (l *lines) pull(e node.Event) {
+func (l *lineProgress) pull(e node.Event) {
 	if e.Total <= 0 {
 		return
 	}
@@ -90,11 +90,11 @@ func note(e node.Event) string {
 	return first
 }
 
-// duration shortens what the agent says a step took.
-func duration(text string) string {
+// stepDuration shortens what the agent says a step took.
+func stepDuration(text string) string {
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		return clean(text)
 	}
-	return took(d)
+	return shortDuration(d)
 }

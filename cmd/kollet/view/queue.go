@@ -16,8 +16,8 @@ type queue struct {
 }
 
 const (
-	queueLength = 1024        // what does not fit is dropped
-	patience    = time.Second // with a terminal that takes no output, at the end
+	queueLength  = 1024        // what does not fit is dropped
+	closeTimeout = time.Second // with a terminal that takes no output, at the end
 )
 
 func newQueue(next progress) *queue {
@@ -46,6 +46,6 @@ func (q *queue) close() {
 	close(q.todo)
 	select {
 	case <-q.ended:
-	case <-time.After(patience):
+	case <-time.After(closeTimeout):
 	}
 }

@@ -95,8 +95,8 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
 }
 
-// took shows a duration with about three digits.
-func took(d time.Duration) string {
+// shortDuration shows a duration with about three digits.
+func shortDuration(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "-"

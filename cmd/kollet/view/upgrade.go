@@ -26,7 +26,7 @@ func (u Upgrade) text(t *text) {
 		}
 		t.table([]string{"SERVICE", "ACTION", "ENDED", "OPENED", "HEALTHY"}, rows, nil)
 	}
-	took := took(time.Duration(u.Seconds * float64(time.Second)))
+	took := shortDuration(time.Duration(u.Seconds * float64(time.Second)))
 	switch {
 	case u.Outcome != journal.Committed:
 		t.line("%s: the node is on generation %d", u.Outcome, u.To)

@@ -115,12 +115,12 @@ func (p *printer) Close() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.progress.close()
-	p.progress = silent{}
+	p.progress = noProgress{}
 }
 
-// complain writes an error to standard error, each of its problems on a line of
+// printError writes an error to standard error, each of its problems on a line of
 // its own. Indented lines belong to the one before them.
-func (p *printer) complain(err error) {
+func (p *printer) printError(err error) {
 	p.Close()
 	var b strings.Builder
 	for line := range strings.Lines(clean(err.Error())) {
@@ -137,7 +137,7 @@ func (p *printer) complain(err error) {
 	}
 	_, _ = io.WriteString(p.screen.Err, b.String()) // nowhere is left to complain to
 	if p.screen.Log != nil {
-		_, _ = io.WriteString(stamped{p.screen.Log, p.screen.Now}, b.String())
+		_, _ = io.WriteString(timestamped{p.screen.Log, p.screen.Now}, b.String())
 	}
 }
 
@@ -154,4 +154,4 @@ func (p *table) Show(v View) error {
 	return nil
 }
 
-func (p *table) Fail(err error, _ int, _ View) { p.complain(err) }
+func (p *table) Fail(err error, _ int, _ View) { p.printError(err) }

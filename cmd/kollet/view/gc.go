@@ -6,15 +6,6 @@ import (
 	"github.com/kollet/kollet/agent/upgrade"
 )
 
-// Files shows paths that were written.
-type Files []string
-
-func (f Files) text(t *text) {
-	for _, path := range f {
-		t.line("%s", path)
-	}
-}
-
 // Garbage shows what gc dropped.
 type Garbage upgrade.Garbage
 

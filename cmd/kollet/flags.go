@@ -8,38 +8,34 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kollet/kollet/agent/target"
-	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
-var (
-	pulls   = []string{"missing", "always", "never"}
-	formats = view.Formats
-)
+var pullPolicies = []string{"missing", "always", "never"}
 
-// aim is the flags that change what an upgrade aims at.
-type aim struct {
-	images images
+// targetFlags is the flags that change what an upgrade aims at.
+type targetFlags struct {
+	images imageFlag
 	tag    string
 	pull   choice
 }
 
-func (m *aim) add(cmd *cobra.Command) {
-	m.images, m.pull.of = images{}, pulls
+func (m *targetFlags) add(cmd *cobra.Command) {
+	m.images, m.pull.of = imageFlag{}, pullPolicies
 	f := cmd.Flags()
 	f.Var(m.images, "image", "image of a service for this run, as `SERVICE=REF`; may be repeated")
 	f.StringVar(&m.tag, "tag", "", "`TAG` of images that name none, for this run")
 	f.Var(&m.pull, "pull", "which images to ask their registry for, for this run")
-	complete(cmd, "pull", pulls)
+	complete(cmd, "pull", pullPolicies)
 }
 
-func (m *aim) options() target.Options {
+func (m *targetFlags) options() target.Options {
 	return target.Options{Images: m.images, Tag: m.tag, Pull: m.pull.value}
 }
 
-// images is a flag that may be repeated: SERVICE=REF.
-type images map[string]string
+// imageFlag is a flag that may be repeated: SERVICE=REF.
+type imageFlag map[string]string
 
-func (i images) Set(value string) error {
+func (i imageFlag) Set(value string) error {
 	service, ref, ok := strings.Cut(value, "=")
 	if !ok || service == "" || ref == "" {
 		return fmt.Errorf("expected SERVICE=REF, such as nova-compute=registry:5000/kolla/nova-compute:26.2.2")
@@ -51,8 +47,8 @@ func (i images) Set(value string) error {
 	return nil
 }
 
-func (i images) String() string { return "" }
-func (i images) Type() string   { return "SERVICE=REF" }
+func (i imageFlag) String() string { return "" }
+func (i imageFlag) Type() string   { return "SERVICE=REF" }
 
 // choice is a flag with a few values.
 type choice struct {

@@ -12,9 +12,9 @@ import (
 	"github.com/kollet/kollet/agent/node"
 )
 
-// live shows progress on a terminal: a line for each step, ticked off when it is
+// terminalProgress shows progress on a terminal: a line for each step, ticked off when it is
 // done, and below it a bar for each image that is being pulled.
-type live struct {
+type terminalProgress struct {
 	w      *os.File
 	colour bool
 	marks  map[node.EventKind]string
@@ -26,8 +26,8 @@ type live struct {
 // eraseLine goes to the line's begin and erases it (ECMA-48, EL).
 const eraseLine = "\r\x1b[K"
 
-func newLive(w *os.File, colour, unicode bool) *live {
-	l := &live{w: w, colour: colour, marks: map[node.EventKind]string{
+func newTerminalProgress(w *os.File, colour, unicode bool) *terminalProgress {
+	l := &terminalProgress{w: w, colour: colour, marks: map[node.EventKind]string{
 		node.StepBegins: ".", node.StepEnds: "ok", node.StepFails: "failed:",
 	}}
 	if unicode {
@@ -36,11 +36,11 @@ func newLive(w *os.File, colour, unicode bool) *live {
 	return l
 }
 
-func (l *live) write(s string) {
+func (l *terminalProgress) write(s string) {
 	_, _ = io.WriteString(l.w, s) // progress that cannot be shown is no failure
 }
 
-func (l *live) event(e node.Event) {
+func (l *terminalProgress) event(e node.Event) {
 	switch e.Kind {
 	case node.StepBegins:
 		l.finish(node.StepEnds, green, "")
@@ -48,7 +48,7 @@ func (l *live) event(e node.Event) {
 		l.resume()
 	case node.StepEnds:
 		l.step = e.Step
-		l.finish(node.StepEnds, green, duration(e.Text))
+		l.finish(node.StepEnds, green, stepDuration(e.Text))
 	case node.StepFails:
 		l.step = e.Step
 		l.finish(node.StepFails, red, "")
@@ -60,14 +60,14 @@ func (l *live) event(e node.Event) {
 }
 
 // resume shows the step that goes on.
-func (l *live) resume() {
+func (l *terminalProgress) resume() {
 	if l.step != "" && l.bars == nil {
 		l.write(l.marks[node.StepBegins] + " " + l.step)
 	}
 }
 
 // finish ends the line of the step that goes on.
-func (l *live) finish(how node.EventKind, colour, took string) {
+func (l *terminalProgress) finish(how node.EventKind, colour, took string) {
 	l.dropBars()
 	if l.step == "" {
 		return
@@ -80,7 +80,7 @@ func (l *live) finish(how node.EventKind, colour, took string) {
 	l.step = ""
 }
 
-func (l *live) say(line string) {
+func (l *terminalProgress) say(line string) {
 	if l.bars != nil {
 		_, _ = fmt.Fprintln(l.bars, line) // above the bars
 		return
@@ -89,7 +89,7 @@ func (l *live) say(line string) {
 	l.resume()
 }
 
-func (l *live) close() {
+func (l *terminalProgress) close() {
 	l.dropBars()
 	if l.step != "" {
 		l.write(eraseLine)
@@ -97,7 +97,7 @@ func (l *live) close() {
 	}
 }
 
-func (l *live) pull(e node.Event) {
+func (l *terminalProgress) pull(e node.Event) {
 	if l.bars == nil {
 		l.write(eraseLine)
 		l.bars = mpb.New(mpb.WithOutput(l.w), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond))
@@ -115,7 +115,7 @@ func (l *live) pull(e node.Event) {
 }
 
 // dropBars removes the bars; the step's own line tells what became of them.
-func (l *live) dropBars() {
+func (l *terminalProgress) dropBars() {
 	if l.bars == nil {
 		return
 	}
