@@ -106,12 +106,12 @@ def standing_of(result, require_healthy=False):
         return noted(result)
     status = result["result"]
     services = status.get("services") or []
-    unwell = [s for s in services if s["health"] not in ("healthy", "none")]
+    unhealthy = [s for s in services if s["health"] not in ("healthy", "none")]
     row = {
         "result": "healthy",
         "generation": status["generation"],
         "since": status["since"][:19].replace("T", " "),
-        "services": "%d of %d" % (len(services) - len(unwell), len(services)),
+        "services": "%d of %d" % (len(services) - len(unhealthy), len(services)),
         "guests": status["guests"],
         "engine": "%s %s" % (status["engine"]["name"], status["engine"]["version"]),
     }
@@ -122,7 +122,7 @@ def standing_of(result, require_healthy=False):
     elif not status["healthy"]:
         row.update(
             result="not healthy",
-            why="; ".join("%s: %s" % (s["name"], s.get("why") or s["state"]) for s in unwell),
+            why="; ".join("%s: %s" % (s["name"], s.get("why") or s["state"]) for s in unhealthy),
         )
     if require_healthy and row["result"] != "healthy":
         row["result"] = "failed"

@@ -46,7 +46,7 @@ options:
   generation:
     description:
       - The generation to roll back to. By default the one before the current one.
-      - With a number, a second run changes nothing. Without a number, each run rolls back once more.
+      - With a number, a second run changes nothing. Without a number, each run rolls back one generation more.
       - Used by C(rollback).
     type: int
   node:
