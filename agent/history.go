@@ -18,7 +18,7 @@ type Entry struct {
 	Reason     string                 `json:"reason"`
 	Started    time.Time              `json:"started"`
 	Took       Seconds                `json:"seconds"`
-	Outcome    journal.Outcome        `json:"outcome"` // empty while it goes on, or if it was interrupted
+	Outcome    journal.Outcome        `json:"outcome"` // empty while it runs, or if it was interrupted
 	Current    bool                   `json:"current"`
 	Kept       bool                   `json:"kept"` // can be rolled back to
 	Why        string                 `json:"why,omitempty"`

@@ -21,7 +21,7 @@ type hub struct {
 	containers.Engine
 	mu     sync.Mutex
 	here   map[string]string // reference: id
-	beyond map[string]string // likewise, in the registry
+	beyond map[string]string // reference: id, in the registry
 }
 
 func (h *hub) Image(_ context.Context, ref string) (containers.Image, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/kollet/kollet/agent/target"
 )
 
-// Render writes the files that the node file gives to a directory, one folder a
-// service, and changes nothing else. They hold secrets.
+// Render writes the files of a generation to a directory, with one folder per
+// service, and changes nothing else. They contain secrets.
 func (a *Agent) Render(opts target.Options, dir string) ([]string, error) {
 	t, err := target.Read(a.node, opts, "render")
 	if err != nil {

@@ -188,5 +188,5 @@ func (f *fetcher) archiveHint() string {
 	if len(f.archives) == 0 {
 		return ""
 	}
-	return "; nor is it in an image archive: " + strings.Join(f.archives, "; ")
+	return "; no image archive has it: " + strings.Join(f.archives, "; ")
 }

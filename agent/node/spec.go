@@ -80,7 +80,7 @@ const ConfigName = "config.json"
 // apply.
 func KollaConfig(s generation.Service) ([]byte, error) {
 	if len(s.Command) == 0 && len(s.Argv) > 0 && s.Argv[len(s.Argv)-1] == KollaStart {
-		return nil, fmt.Errorf("its image starts with %s, which runs what it is told and else itself for ever; set services.%s.command", KollaStart, s.Name)
+		return nil, fmt.Errorf("its image starts with %s, which without a command runs itself forever; set services.%s.command", KollaStart, s.Name)
 	}
 	c := kolla.Config{Command: strings.Join(s.Argv, " ")}
 	if len(s.Command) > 0 {

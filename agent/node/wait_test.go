@@ -22,7 +22,7 @@ func TestAwait(t *testing.T) {
 	}{
 		"at once":                     {errs: []error{nil}, limit: time.Minute, tries: 1},
 		"later":                       {errs: []error{notYet, notYet, nil}, limit: time.Minute, tries: 3, waiting: true},
-		"no waiting mends it":         {errs: []error{never}, limit: time.Minute, want: "never", tries: 1},
+		"not worth waiting":           {errs: []error{never}, limit: time.Minute, want: "never", tries: 1},
 		"another error while waiting": {errs: []error{notYet, never}, limit: time.Minute, want: "never", tries: 2, waiting: true},
 		"too late":                    {errs: []error{notYet}, limit: 100 * time.Millisecond, want: "waited 100ms for a miracle: not yet", tries: 2, waiting: true},
 		"not to wait":                 {errs: []error{notYet}, want: "not yet", tries: 1},

@@ -90,8 +90,8 @@ func (d *drifter) check(c containers.Container) {
 	}
 }
 
-// mounted checks the service's files in its generation: those that its
-// container mounts, if somebody started it once more, and would apply.
+// mounted checks the service's files in its generation, which its container
+// mounts and would apply again at a restart.
 func (d *drifter) mounted() {
 	s := d.service
 	dir := d.node.Store().Config(s.Origin, s.Name)

@@ -22,7 +22,7 @@ func RedactorOf(n *node.Node) *redact.Redactor {
 	return redact.New(readSecrets(n, file, &report.Problems{}))
 }
 
-// Redact keeps secrets out of an error, whoever put them there.
+// Redact keeps secrets out of an error.
 func (t *Target) Redact(err error) error {
 	if t == nil {
 		return err

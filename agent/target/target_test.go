@@ -73,7 +73,7 @@ func TestDescribe(t *testing.T) {
 	if err != nil || json.Unmarshal(data, &got) != nil || got.Command != "nova-compute" {
 		t.Errorf("got %s, %v", data, err)
 	}
-	s.Command = nil // kolla_start would execute itself for ever
+	s.Command = nil // kolla_start would execute itself forever
 	if _, err := node.KollaConfig(s); err == nil || !strings.HasSuffix(err.Error(), "set services.nova.command") {
 		t.Errorf("got %v", err)
 	}
@@ -83,7 +83,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Exit statuses hang on an error's kind.
+// Exit statuses depend on an error's kind.
 func TestRedactKeepsTheKind(t *testing.T) {
 	target := &Target{Redactor: redact.New(map[string]string{"rabbit": "hunter2"})}
 	cause := errors.New("the log says hunter2")
@@ -121,7 +121,7 @@ func readText(t *testing.T, text string) (*Target, error) {
 	return Read(n, Options{}, "upgrade")
 }
 
-// base is a node file; FIELDS stand in its one service.
+// base is a node file; FIELDS is replaced in its one service.
 const base = `profile: none
 vars: {nothing: "", dir: /tmp}
 secrets: {rabbit: {file: /etc/kollet/password}, tiny: {file: /etc/kollet/tiny}}

@@ -191,7 +191,7 @@ func (t *transaction) commit() error {
 	return t.journal.Append(journal.Record{Event: journal.Commit, Gaps: t.gaps})
 }
 
-// undoTimeout bounds a roll back, which goes on after its caller was interrupted.
+// undoTimeout bounds a roll back, which continues after its caller was interrupted.
 const undoTimeout = 10 * time.Minute
 
 // rollBack undoes everything that was started, because of the given error.

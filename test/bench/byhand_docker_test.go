@@ -11,8 +11,8 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// dockerByHand is what deployment tools do, by Docker's API: their own start-up
-// does not count against them.
+// dockerByHand does what deployment tools do, through Docker's API: the time that
+// such tools take to start is left out.
 type dockerByHand struct {
 	b        *testing.B
 	client   *client.Client
@@ -22,8 +22,8 @@ type dockerByHand struct {
 	count    int
 }
 
-// startDockerByHand brings up the old version of a container that is replaced by
-// hand. Its images are on the engine already.
+// startDockerByHand starts the old version of a container that is then replaced
+// manually. The engine has its images.
 func startDockerByHand(b *testing.B, on engine, registry *machine.Registry, way string) *dockerByHand {
 	b.Helper()
 	c, err := client.NewClientWithOpts(client.WithHost(on.docker.Socket), client.WithAPIVersionNegotiation())

@@ -129,7 +129,7 @@ func (u upgradeTrace) drawGap() (*plot.Plot, error) {
 	return p, nil
 }
 
-// text is the gap's part of the picture in words.
+// text lists what the picture shows of the gap.
 func (u upgradeTrace) text() string {
 	var t strings.Builder
 	for _, p := range u.phases() {

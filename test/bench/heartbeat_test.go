@@ -84,11 +84,10 @@ func ask(to unix.SockaddrInet4) int {
 		return 0
 	}
 	defer unix.Close(fd)
-	// The answer read, the connection is reset: thousands that were closed in
-	// order would stay in TIME_WAIT on the service's side, and whoever comes by
-	// the same port while nobody listens waits for a retransmission, two of the
-	// kernel's ticks (tcp_rcv_synsent_state_process), however soon the service
-	// is back.
+	// After the answer, the connection is reset. If thousands of connections were
+	// closed normally they would stay in TIME_WAIT on the service's side, and a
+	// client that reuses such a port while the service is away waits for a
+	// retransmission, two of the kernel's ticks (tcp_rcv_synsent_state_process).
 	second, reset := unix.Timeval{Sec: 1}, unix.Linger{Onoff: 1}
 	if unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &second) != nil ||
 		unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &reset) != nil || unix.Connect(fd, &to) != nil {

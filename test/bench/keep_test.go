@@ -33,8 +33,8 @@ func keep(b *testing.B, name string, data []byte) {
 // KEY=VALUE pairs: benchstat compares by them.
 type series map[string][]float64
 
-// keepSeries writes series to build/bench in the format of Go's benchmarks, one
-// line a value (https://go.dev/design/14313-benchmark-format).
+// keepSeries writes series to build/bench in the format of Go's benchmarks, with one
+// line per value (https://go.dev/design/14313-benchmark-format).
 func keepSeries(b *testing.B, name string, where where, order []string, all series) {
 	b.Helper()
 	keep(b, name, []byte(seriesText(where, order, all)))

@@ -70,8 +70,7 @@ func (n *testNode) container(service string) containers.Container {
 	return found
 }
 
-// replaceByHand makes the same container anew, gate and all: the gate is open,
-// so it passes at once.
+// replaceByHand creates the same container again, with its gate, which is open.
 func (n *testNode) replaceByHand(service string) {
 	n.b.Helper()
 	ctx := context.Background()

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// parts of a gap, one after the other, in milliseconds. A container waits at its
-// gate, and a bare process is made only when the old one has ended: what lies
-// between the two ends is therefore not the same, and it is what they differ in.
+// parts of a gap, in order, in milliseconds. A container waits at its gate, while a
+// bare process is created only after the old one exited: that is where they
+// differ.
 type parts struct {
-	Asked  float64 `json:"last_answer_to_signal_ms"` // the client's own pause; negative if the old process answered on
-	End    float64 `json:"signal_to_end_ms"`         // the old process ends
-	Hand   float64 `json:"end_to_exec_ms"`           // whoever replaces it learns of that, and the new program is executed
+	Asked  float64 `json:"last_answer_to_signal_ms"` // the client's own pause; negative if the old process still answered
+	End    float64 `json:"signal_to_end_ms"`         // the old process exits
+	Hand   float64 `json:"end_to_exec_ms"`           // the exit is noticed, and the new program is executed
 	Start  float64 `json:"exec_to_answer_ms"`        // the new program starts
 	Total  float64 `json:"gap_ms"`
 	Waited float64 `json:"gate_to_exec_ms"` // of Hand: kollet-start's own; 0 without a gate
@@ -58,7 +58,7 @@ func findMoments(events []traceEvent, last, first answer, comm, program string) 
 			m.exec, pid, thread = e.at, e.fields["pid"], e.fields["old_pid"]
 		}
 	}
-	for _, e := range events { // other kollets may be at work on the machine
+	for _, e := range events { // other kollet processes may run on the machine
 		if e.name == "sched_waking" && e.by == "kollet" && (e.fields["pid"] == pid || e.fields["pid"] == thread) &&
 			!e.at.Before(m.end) && e.at.Before(m.exec) {
 			m.opened = e.at

@@ -11,8 +11,8 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// Ways of other tools, as their users call them. How long the tools themselves
-// take to start does not count: the service is up meanwhile.
+// Other tools, as their users run them. The time that the tools take to start is
+// not part of a gap: the service still runs.
 const (
 	dockerCompose = "docker-compose up"
 	podmanReplace = "podman run --replace"
@@ -93,7 +93,7 @@ func (p *podman) run(args ...string) {
 	}, args...)...))
 }
 
-// runTool runs a command of somebody else's.
+// runTool runs a command of another tool.
 func runTool(b *testing.B, cmd *exec.Cmd) {
 	b.Helper()
 	var out strings.Builder

@@ -85,13 +85,13 @@ func measureScale(n *testNode, configure func(first, rest string), count int) sc
 
 func scaleText(results []scale) string {
 	var t strings.Builder
-	t.WriteString("| services | nothing to do, ms | plan, ms | upgrade of one, ms | upgrade of all, ms | of all, a service, ms | by hand, a service, ms | kollet's processor time of all, a service, ms |\n|---|---|---|---|---|---|---|---|\n")
+	t.WriteString("| services | nothing to do, ms | plan, ms | upgrade of one, ms | upgrade of all, ms | of all, per service, ms | manually, per service, ms | kollet's processor time, per service, ms |\n|---|---|---|---|---|---|---|---|\n")
 	for _, s := range results {
 		count := float64(s.Services)
 		fmt.Fprintf(&t, "| %d | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f |\n", s.Services, s.Nothing.Wall, s.Plan.Wall,
 			s.One.Wall-ms(stable), s.All.Wall-ms(stable), (s.All.Wall-ms(stable))/count, s.ByHand/count, s.All.CPU/count)
 	}
-	t.WriteString("\nBy hand: stop, remove, create, start, one service after another, by the engine's API. Upgrades without the stable time of their probes. Steps of an upgrade of all, ms:\n\n| services | check | pull | render | stage | cut over | verify | commit | tidy |\n|---|---|---|---|---|---|---|---|---|\n")
+	t.WriteString("\nManually: stop, remove, create and start one service after another through the engine's API. Upgrades without the stable time of their probes. Steps of an upgrade of all, ms:\n\n| services | check | pull | render | stage | cut over | verify | commit | tidy |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, s := range results {
 		fmt.Fprintf(&t, "| %d |", s.Services)
 		for _, name := range []string{"check", "pull", "render", "stage", "cut over", "verify", "commit", "tidy"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// stable is how long the probes of tiny services want to go on passing: time
-// that an upgrade spends on purpose.
+// stable is how long the probes of tiny services have to pass. An upgrade waits
+// for that long on purpose.
 const stable = 200 * time.Millisecond
 
 // tinies writes the node file of so many tiny services, each with a rendered

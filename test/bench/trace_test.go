@@ -34,8 +34,8 @@ func newTrace(b *testing.B) *trace {
 		b.Fatalf("mount tracefs: %v; the timeline needs a kernel with CONFIG_FTRACE", err)
 	}
 	t := &trace{b: b, dir: filepath.Join(fs, "instances", "kollet-bench")}
-	// One that a killed benchmark left would trace for ever: it is the kernel's,
-	// not the test's machine's.
+	// A trace that a killed benchmark left would run forever: it belongs to the
+	// kernel, not to the test's machine.
 	if err := os.Remove(t.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		b.Fatalf("remove the trace that an earlier benchmark left: %v; does another run?", err)
 	}

@@ -106,7 +106,7 @@ func (p *bare) address() string { return addressOf(bareProcess) }
 func (p *bare) replace(tag string) {
 	p.b.Helper()
 	check(p.b, p.process.Process.Signal(syscall.SIGTERM))
-	_ = p.process.Wait() // how it ends is its own affair
+	_ = p.process.Wait() // its exit status does not matter
 	p.start(tag)
 }
 

@@ -10,8 +10,8 @@ import (
 
 // BenchmarkWhole measures whole upgrades of one tiny service and of three, in
 // turn, with their images present: from fork to exit of kollet's process. The
-// time for which probes must go on passing is the same for both, and counted
-// apart.
+// time for which probes have to pass is the same for both, and reported
+// separately.
 func BenchmarkWhole(b *testing.B) { onBoth(b, wholeOn) }
 
 // whole is what was measured of so many services.
@@ -88,7 +88,7 @@ func wholeText(results []whole) string {
 	for _, step := range []string{"check", "pull", "render", "stage", "cut over", "verify", "commit", "tidy"} {
 		row(step, func(w whole) string { return fmt.Sprintf("%.0f", w.Steps[step]) })
 	}
-	row("whole upgrade, less the stable time", func(w whole) string {
+	row("whole upgrade, without the stable time", func(w whole) string {
 		return fmt.Sprintf("%.0f (%.0f to %.0f)", w.Own.Median, w.Own.Min, w.Own.Max)
 	})
 	row("processor time of kollet itself", func(w whole) string { return fmt.Sprintf("%.0f", w.CPU.Median) })

@@ -211,8 +211,8 @@ func badArchives(t *testing.T, p *protocol) {
 	n.untouched(bootstrap("--archive", "/none.tar"), "nothing was touched", "/none.tar: file does not exist; put the archive there, or mount the drive")
 	n.untouched(bootstrap("--archive", "/short.tar.gz"), "nothing was touched", "/short.tar.gz: the archive is damaged or truncated: unexpected EOF; copy it again")
 	n.untouched(bootstrap("--archive", "/text.tar"), "nothing was touched", "/text.tar: the archive is damaged or truncated")
-	n.untouched(bootstrap("--archive", "/other.tar.gz"), "nothing was touched", "cannot be reached", "nor is it in an image archive: ", "/other.tar.gz has "+p.registry.Addr+"/test/tiny:v2")
-	n.untouched(bootstrap("--archive", "/other.tar.gz", "--pull", "never"), "tiny:v1 is not on this machine, and images.pull_policy is never; nor is it in", "/other.tar.gz has")
+	n.untouched(bootstrap("--archive", "/other.tar.gz"), "nothing was touched", "cannot be reached", "no image archive has it: ", "/other.tar.gz has "+p.registry.Addr+"/test/tiny:v2")
+	n.untouched(bootstrap("--archive", "/other.tar.gz", "--pull", "never"), "tiny:v1 is not on this machine, and images.pull_policy is never; no image archive has it", "/other.tar.gz has")
 	o := n.must(2, "bootstrap", "--archive", "relative.tar")
 	contains(t, o.stderr, "expected an absolute path")
 	// bootstrap waits for the drive that holds the archive.
