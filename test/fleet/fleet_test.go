@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/test/tiny/image"
 )
 
@@ -172,7 +173,7 @@ func disappeared(t *testing.T, c *control) {
 	c.version("v3")
 	lost := c.nodes[3]
 	p := c.begin("upgrade", append(waves, "-e", "kollet_window=second")...)
-	lost.awaitRecord("cut over alpha") // alpha may be on the new generation, beta is still on the old one
+	lost.awaitCutOver("alpha") // alpha may be on the new generation, beta is still on the old one
 	lost.off()
 	p.wait().exits(2).prints("node3 committed", "node4 unreachable", "it became unreachable", "node5 committed", "4 committed, 1 unreachable")
 	for _, n := range c.nodes {
@@ -205,7 +206,7 @@ func recovered(t *testing.T, c *control) {
 func orphaned(t *testing.T, c *control) {
 	c.version("v4")
 	p := c.begin("upgrade", append(waves, "-e", "kollet_window=third")...)
-	c.nodes[1].awaitRecord("cut over alpha")
+	c.nodes[1].awaitCutOver("alpha")
 	p.kill()
 	// Another control machine begins at once, and waits for the running kollet processes.
 	c.play("upgrade", append(waves, "-e", "kollet_window=third")...).exits(0)
@@ -246,20 +247,28 @@ func (n *testNode) history() []agent.Entry {
 	return h
 }
 
-// awaitRecord waits until the journal of an upgrade that begins now holds a text.
-func (n *testNode) awaitRecord(text string) {
+// awaitCutOver waits until an upgrade that begins now begins to cut over a service.
+func (n *testNode) awaitCutOver(service string) {
 	n.site.t.Helper()
-	seen, _ := filepath.Glob(n.path("disk/var/lib/kollet/journal/*"))
+	dir := n.path("disk/var/lib/kollet/journal")
+	seen, err := journal.List(dir)
+	check(n.site.t, err)
 	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
-		now, _ := filepath.Glob(n.path("disk/var/lib/kollet/journal/*"))
-		for _, path := range now {
-			data, _ := os.ReadFile(path)
-			if !slices.Contains(seen, path) && bytes.Contains(data, []byte(text)) {
+		now, err := journal.List(dir)
+		check(n.site.t, err)
+		for _, to := range now {
+			if slices.Contains(seen, to) {
+				continue
+			}
+			records, _ := journal.Read(dir, to) // fails until the first record is complete
+			if slices.ContainsFunc(records, func(r journal.Record) bool {
+				return r.Step.Kind == journal.CutOver && slices.Contains(r.Step.Services, service)
+			}) {
 				return
 			}
 		}
 	}
-	n.site.t.Fatalf("%s: no upgrade recorded %q", n.name, text)
+	n.site.t.Fatalf("%s: no upgrade began to cut over %s", n.name, service)
 }
 
 // kill kills the playbook, its workers and all of their connections, as a power loss of
