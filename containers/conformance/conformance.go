@@ -11,10 +11,10 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -245,14 +245,15 @@ func wantErrorIs(t *testing.T, err, want error) {
 }
 
 // alive reports whether a process exists and has not exited.
-func alive(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
+func alive(t *testing.T, pid int) bool {
+	t.Helper()
+	p, err := host.Open(pid)
+	if errors.Is(err, host.ErrExited) {
 		return false
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, after, _ := strings.Cut(string(stat), ") ") // proc(5): the state follows the name
-	return !strings.HasPrefix(after, "Z") && !strings.HasPrefix(after, "X")
+	must(t, err)
+	defer p.Close()
+	exited, err := p.Exited(0)
+	must(t, err)
+	return !exited
 }

@@ -129,7 +129,7 @@ var execTests = []test{
 				Stdout: writer(func([]byte) { cancel() }),
 			})
 			wantErrorIs(t, err, context.Canceled)
-			eventually(t, "the command and its child are gone", func() bool { return len(processes("sleep\x0098762\x00")) == 0 })
+			eventually(t, "the command and its child have exited", func() bool { return !running(t, "sleep", "98762") })
 			cancel()
 		}
 		equal(t, "state of the container", s.inspect(t, id).State, containers.StateRunning)

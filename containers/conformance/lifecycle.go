@@ -3,12 +3,13 @@ package conformance
 import (
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -36,9 +37,9 @@ var lifecycleTests = []test{
 		equal(t, "start time", second.Started, first.Started)
 		// Start may return before runc has executed the program.
 		eventually(t, "the pid is the program's", func() bool {
-			cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(first.PID) + "/cmdline")
+			argv, err := host.Real().CommandLine(first.PID)
 			must(t, err)
-			return strings.Contains(string(cmdline), forever)
+			return slices.Contains(argv, forever)
 		})
 	}},
 	{"missing program fails at start", func(t *testing.T, s *suite) {
@@ -60,7 +61,7 @@ var lifecycleTests = []test{
 			s.awaitUp(t, id)
 			pid := s.inspect(t, id).PID
 			must(t, s.Engine.Stop(t.Context(), id, patience))
-			equal(t, "process is alive", alive(pid), false)
+			equal(t, "process is alive", alive(t, pid), false)
 			c := s.inspect(t, id)
 			equal(t, "state", c.State, containers.StateExited)
 			equal(t, "exit status", c.ExitCode, want)
@@ -82,7 +83,7 @@ var lifecycleTests = []test{
 			c := s.inspect(t, id)
 			equal(t, "state", c.State, containers.StateExited)
 			equal(t, "exit status", c.ExitCode, 128+int(syscall.SIGKILL))
-			eventually(t, "children have exited", func() bool { return len(processes("sleep\x0098761\x00")) == 0 })
+			eventually(t, "children have exited", func() bool { return !running(t, "sleep", "98761") })
 		}
 	}},
 	{"stop of a container that never ran", func(t *testing.T, s *suite) {
@@ -182,16 +183,13 @@ func staged(t *testing.T, s *suite) {
 	equal(t, "exit status", s.inspect(t, id).ExitCode, 7)
 }
 
-// processes returns the processes whose command line contains a text; each argument
-// in it ends with a zero byte (proc(5)).
-func processes(text string) []int {
-	var found []int
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		cmdline, err := os.ReadFile(dir + "/cmdline")
-		if pid, bad := strconv.Atoi(filepath.Base(dir)); err == nil && bad == nil && strings.Contains(string(cmdline), text) {
-			found = append(found, pid)
-		}
-	}
-	return found
+// running reports whether a process with a command line exists.
+func running(t *testing.T, argv ...string) bool {
+	t.Helper()
+	pids, err := host.Real().Processes()
+	must(t, err)
+	return slices.ContainsFunc(pids, func(pid int) bool {
+		line, err := host.Real().CommandLine(pid)
+		return err == nil && slices.Equal(line, argv)
+	})
 }
