@@ -14,6 +14,7 @@ import (
 var (
 	quoted     = regexp.MustCompile("`([^`\n]+)`")
 	pathName   = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+/?$|^[\w-]+\.(go|md)$`)
+	placed     = regexp.MustCompile("((?:`\\w+`(?:, | and | or |, and )?)+) (?:in|of) `([\\w/-]+\\.go)`")
 	identifier = regexp.MustCompile(`^(\w+\.)?([a-z]+[A-Z]\w*|[A-Z]\w*[a-z]\w*)$`)
 )
 
@@ -26,6 +27,14 @@ func TestDevelopmentPageIsTrue(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := goCode(t)
+	for _, m := range placed.FindAllStringSubmatch(string(text), -1) {
+		file, err := os.ReadFile(filepath.Join(top, m[2]))
+		for _, name := range quoted.FindAllStringSubmatch(m[1], -1) {
+			if err == nil && !regexp.MustCompile(`\b`+name[1]+`\b`).Match(file) {
+				t.Errorf("%s: %s does not contain %s", page, m[2], name[1])
+			}
+		}
+	}
 	var names int
 	for i, line := range strings.Split(string(text), "\n") {
 		for _, m := range quoted.FindAllStringSubmatch(line, -1) {
