@@ -125,8 +125,11 @@ func (t *transaction) revertCutover(ctx context.Context, g group) error {
 	return nil
 }
 
+// startAgain starts a container that ran before the cutover. It updates it before:
+// runc 1.1 takes a process that executes another program from a thread, as
+// kollet-start does, for one that has ended, and Docker's update then fails.
 func (t *transaction) startAgain(ctx context.Context, id string, m member) error {
-	err := t.node.Engine.Start(ctx, id)
+	c, err := t.node.Engine.Inspect(ctx, id)
 	if errors.Is(err, containers.ErrNotFound) {
 		t.node.Note(m.name, "the container that ran before was removed manually; `kollet upgrade` creates a new one")
 		return nil
@@ -134,17 +137,22 @@ func (t *transaction) startAgain(ctx context.Context, id string, m member) error
 	if err != nil {
 		return err
 	}
-	c, err := t.node.Engine.Inspect(ctx, id)
-	if err != nil {
+	restart := containers.RestartAlways
+	if m.old.Name != "" {
+		restart = m.old.Spec.Restart
+	}
+	if err := t.node.Engine.Update(ctx, id, c.Spec.Name, restart); err != nil {
+		return err
+	}
+	if err := t.node.Engine.Start(ctx, id); err != nil {
+		return err
+	}
+	if c, err = t.node.Engine.Inspect(ctx, id); err != nil {
 		return err
 	}
 	// A cut over that was killed left its shim at the lowest priority.
 	if cgroup, err := t.node.Host.CgroupOf(c.PID); err == nil {
 		_ = t.node.Host.Restore(cgroup.Shim)
 	}
-	restart := containers.RestartAlways
-	if m.old.Name != "" {
-		restart = m.old.Spec.Restart
-	}
-	return t.node.Engine.Update(ctx, id, c.Spec.Name, restart)
+	return nil
 }

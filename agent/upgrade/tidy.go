@@ -76,10 +76,10 @@ func (t *transaction) promote(ctx context.Context, s generation.Service) error {
 	if err := t.evict(ctx, s.Name, c.ID); err != nil {
 		return err
 	}
-	if err := t.node.Engine.Start(ctx, c.ID); err != nil {
+	if err := t.node.Engine.Update(ctx, c.ID, s.Name, s.Spec.Restart); err != nil { // before, see startAgain
 		return err
 	}
-	return t.node.Engine.Update(ctx, c.ID, s.Name, s.Spec.Restart)
+	return t.node.Engine.Start(ctx, c.ID)
 }
 
 // evict removes a container that was created manually under a service's name. The
