@@ -49,7 +49,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down check test test-podman unit e2e build deps tools lint vulncheck guest images node-image first-boot test-vm fuzz bench bench-fleet man clean
+.PHONY: help up down check test test-podman unit e2e build deps tools lint vulncheck guest images node-image first-boot test-vm fuzz bench bench-fleet recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -156,6 +156,9 @@ bench: build images ## measure gaps BENCH_ROUNDS (30) times, and more, into buil
 
 bench-fleet: deps build ## measure fleets of 10, 50 and 100 nodes on this machine, into build/bench/fleet.txt
 	go test -tags scale -run '^TestScale$$' -v -count=1 -timeout 120m ./test/fleet
+
+recordings: build ## record every state in which this version can be killed, into test/recordings/VERSION
+	KOLLET_RECORD=$(CURDIR)/test/recordings/$(VERSION) go test -run '^TestRecord$$' -v -count=1 -timeout 20m ./test/e2e
 
 man: ## generate the manual in docs
 	go generate ./cmd/kollet ./cmd/kollet/reference
