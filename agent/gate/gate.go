@@ -26,12 +26,12 @@ const (
 // kollet-start's arguments are flags, "--", and the service's program with its
 // arguments:
 //
-//	/.kollet/start --user=nova --warm=nova-compute --warm=--version -- nova-compute
+//	/.kollet/start --user=nova --warmup=nova-compute --warmup=--version -- nova-compute
 //
 // The container itself must run as root: kollet-start switches to the user.
 const (
-	FlagUser = "--user=" // user or user:group, names or numbers, as in docker run --user; default root
-	FlagWarm = "--warm=" // one word of the warm-up command; repeated
+	FlagUser   = "--user="   // user or user:group, names or numbers, as in docker run --user; default root
+	FlagWarmup = "--warmup=" // one word of the warm-up command; repeated
 )
 
 // Exit codes of kollet-start when it does not become the service. If a signal

@@ -53,7 +53,7 @@ func (n *Node) ContainerSpec(s generation.Service, number int) containers.Spec {
 	spec.StopSignal = s.StopSignal
 	spec.Entrypoint = []string{gate.Start, gate.FlagUser + s.User}
 	for _, word := range s.Warmup {
-		spec.Entrypoint = append(spec.Entrypoint, gate.FlagWarm+word)
+		spec.Entrypoint = append(spec.Entrypoint, gate.FlagWarmup+word)
 	}
 	spec.Entrypoint = append(spec.Entrypoint, "--")
 	spec.Command = s.Argv

@@ -96,7 +96,7 @@ func (w *watch) wait(ctx context.Context, service string) error {
 	}
 }
 
-// failed returns what went wrong with a watched container, nil if all is well.
+// failed returns what went wrong with a watched container, or nil.
 func (w *watch) failed() error { return context.Cause(w.ctx) }
 
 // linger waits for a watched process to exit, for at most d.

@@ -12,18 +12,17 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 )
 
-// Files by which Kolla's own scripts know what has been done.
+// Files that tell Kolla's own scripts what has been done.
 const (
 	runCommand = "run_command" // the command from config.json
 	marker     = "configured"  // exists once the configuration was applied
 )
 
-// configure applies config.json below root, once in the life of a container:
-// later starts find the marker. It returns false when there is no config.json.
+// configure applies config.json below root once for each container: later starts
+// find the marker. It returns false if there is no config.json.
 //
-// Kolla's own kolla_set_configs, told to copy once, finds the marker too and
-// leaves everything as it is, so images of Kolla run unchanged. The order is
-// theirs.
+// Kolla's own kolla_set_configs finds the marker too when it is told to copy once,
+// and changes nothing, so Kolla's images run unchanged. The order is Kolla's.
 func configure(root string, names names) (bool, error) {
 	file := path.Join(root, gate.Config, "config.json")
 	data, err := readFile(file)
@@ -106,7 +105,7 @@ func (a applier) makeFiles(c config) error {
 		fd, err := open(path, unix.O_CREAT|unix.O_WRONLY|unix.O_NOFOLLOW)
 		switch {
 		case errors.Is(err, unix.ELOOP):
-			return r.wrap(fmt.Errorf("%s is a symbolic link: want a file", path))
+			return r.wrap(fmt.Errorf("%s is a symbolic link; expected a file", path))
 		case err != nil:
 			return r.wrap(err)
 		}
@@ -120,12 +119,12 @@ func (a applier) writeRunCommand(c config) error {
 	return unlessReadOnly(replaceFile(a.path(runCommand), []byte(c.command), readableByAll))
 }
 
-// unlessReadOnly drops the error of a container with a read-only root file
-// system: it applies its configuration at every start, to what is mounted
-// writable, and no script of Kolla's could run there.
+// unlessReadOnly drops the error of a read-only root file system. Such a container
+// applies its configuration at every start, to its writable mounts, and Kolla's
+// scripts could not run in it.
 func unlessReadOnly(err error) error {
 	if errors.Is(err, unix.EROFS) {
-		note("%v; going on", err)
+		note("%v; continuing", err)
 		return nil
 	}
 	return err
@@ -156,18 +155,18 @@ func (a applier) setPermissions(c config) error {
 }
 
 // setBelow sets owner and mode of everything in an open directory, which it
-// closes. Unlike Kolla it follows no links, and leaves no room for one to be
-// slipped in: it may work in a volume that the service that still runs can
-// write to, and must not hand it a file outside.
+// closes. Unlike Kolla it follows no links, not even one that appears meanwhile:
+// the running service may be able to write to this volume, and must not be given
+// a file outside of it.
 func (a applier) setBelow(dir int, name string, r rule) {
 	defer unix.Close(dir)
 	names, err := listOpen(dir)
-	r.goOn(failure("readdir", name, err))
+	r.noteError(failure("readdir", name, err))
 	for _, n := range names {
 		below := path.Join(name, n)
 		fd, err := unix.Openat(dir, n, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
-			r.goOn(failure("open", below, err))
+			r.noteError(failure("open", below, err))
 			continue
 		}
 		a.setOwnerAndMode("/proc/self/fd/"+strconv.Itoa(fd), r) // exactly what was opened, proc(5)
@@ -176,34 +175,35 @@ func (a applier) setBelow(dir int, name string, r rule) {
 		if err == nil {
 			a.setBelow(sub, below, r)
 		} else if !errors.Is(err, unix.ENOTDIR) {
-			r.goOn(failure("open", below, err))
+			r.noteError(failure("open", below, err))
 		}
 	}
 }
 
-// setOwnerAndMode is not fatal when it fails, as with Kolla: file systems such
-// as NFS may refuse it and be right otherwise.
+// setOwnerAndMode continues if it fails, as Kolla does: file systems such as NFS
+// may not support it.
 func (a applier) setOwnerAndMode(path string, r rule) {
 	uid, gid, err := a.names.owner(r.owner)
 	if err == nil {
 		err = unix.Chown(path, uid, gid)
 	}
-	r.goOn(failure("chown", path, err))
+	r.noteError(failure("chown", path, err))
 	st, err := stat(path)
 	if err == nil && r.perm.given && !isLink(st) {
 		err = failure("chmod", path, unix.Chmod(path, r.perm.of(isDir(st)))) // after chown, which takes set-id bits away
 	}
-	r.goOn(err)
+	r.noteError(err)
 }
 
-func (r rule) goOn(err error) {
+// noteError reports an error that does not stop the configuration.
+func (r rule) noteError(err error) {
 	if err != nil {
-		note("%v; going on", r.wrap(err))
+		note("%v; continuing", r.wrap(err))
 	}
 }
 
-// of returns the mode for a file or a directory: who may read a directory may
-// also enter it.
+// of returns the mode for a file or a directory: permission to read a directory
+// includes permission to enter it.
 func (m mode) of(dir bool) uint32 {
 	if dir {
 		return m.bits | m.bits&0o444>>2
@@ -211,7 +211,8 @@ func (m mode) of(dir bool) uint32 {
 	return m.bits
 }
 
-// mark makes the marker, by mknod(2) as Kolla does: empty, for root alone.
+// mark creates the marker as Kolla does: with mknod(2), empty, readable by root
+// only.
 func (a applier) mark(config) error {
 	path := a.path(marker)
 	return unlessReadOnly(failure("mknod", path, unix.Mknod(path, unix.S_IFREG|0o600, 0)))

@@ -12,11 +12,11 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 )
 
-// as runs do on a thread of its own, where become changes that thread alone to
-// the user: to the kernel credentials belong to threads, credentials(7). So do
-// can look at files with the eyes of the user, or call execve(2), which keeps
-// the credentials of the thread that calls it, while the rest of kollet-start
-// stays root and can still report an error.
+// as runs do on a separate thread, where become changes only that thread to the
+// user: in the kernel, credentials belong to threads, credentials(7). So do can
+// access files as the user, or call execve(2), which keeps the credentials of the
+// calling thread, while the rest of kollet-start stays root and can still report
+// an error.
 func as(user account, do func(become func() error) error) error {
 	result := make(chan error)
 	go func() {
@@ -62,8 +62,8 @@ func becomeUser(user account) error {
 
 // execute replaces this process. It returns only on failure.
 func execute(program string, argv, env []string) error {
-	// syscall.Exec also gives back the limit of open files that Go raised.
-	err := syscall.Exec(program, argv, env) //nolint:gosec // becoming the service is its purpose
+	// syscall.Exec also restores the limit of open files that Go raised.
+	err := syscall.Exec(program, argv, env) //nolint:gosec // kollet-start exists to execute the service
 	code := gate.ExitExec
 	if errors.Is(err, syscall.ENOENT) {
 		code = gate.ExitProgram

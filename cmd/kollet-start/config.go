@@ -9,15 +9,14 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// config is a config.json by Kolla's contract. What differs from Kolla:
-// a key that kollet-start does not know is an error wherever it stands, as is a
-// value of the wrong type, where Kolla overlooks some; paths are absolute; and
-// permissions cannot exclude paths, because that would take Python's regular
-// expressions.
+// config is a config.json as Kolla's contract defines it, with these differences:
+// an unknown key or a value of the wrong type is always an error, while Kolla
+// ignores some; paths are absolute; and permissions cannot exclude paths, because
+// that would require Python's regular expressions.
 type config struct {
 	command     string
 	directories []rule
-	files       []rule // made empty when absent
+	files       []rule // created empty if absent
 	copies      []rule // config_files
 	permissions []rule
 }
@@ -30,9 +29,9 @@ type rule struct {
 	dest     string // into the directory if it ends in a slash
 	owner    string // user or user:group; empty: leave it
 	perm     mode
-	optional bool // no source is no error
-	preserve bool // times, owner and mode as the source has them
-	merge    bool // keep what else is in a directory
+	optional bool // a missing source is not an error
+	preserve bool // keep the source's times, owner and mode
+	merge    bool // keep other files in a directory
 	recurse  bool
 }
 
@@ -42,7 +41,7 @@ type mode struct {
 	given bool
 }
 
-// parseConfig checks all of data before anything is done by it.
+// parseConfig checks all of data before any of it is applied.
 func parseConfig(data []byte) (config, error) {
 	v, err := fastjson.ParseBytes(data)
 	if err != nil {
@@ -50,7 +49,7 @@ func parseConfig(data []byte) (config, error) {
 	}
 	top, err := v.Object()
 	if err != nil {
-		return config{}, errors.New("want an object")
+		return config{}, errors.New("expected an object")
 	}
 	var c config
 	hasCommand := false
@@ -80,19 +79,19 @@ func parseConfig(data []byte) (config, error) {
 	return c, err
 }
 
-var errUnknown = errors.New("not known to kollet-start")
+var errUnknown = errors.New("kollet-start does not know this key")
 
 func section(v *fastjson.Value, name string, check func(rule) error) ([]rule, error) {
 	items, err := v.Array()
 	if err != nil {
-		return nil, fmt.Errorf("%s: want a list", name)
+		return nil, fmt.Errorf("%s: expected a list", name)
 	}
 	rules := make([]rule, 0, len(items))
 	for i, item := range items {
 		r := rule{where: name + "[" + strconv.Itoa(i) + "]"}
 		o, err := item.Object()
 		if err != nil {
-			return nil, fmt.Errorf("%s: want an object", r.where)
+			return nil, fmt.Errorf("%s: expected an object", r.where)
 		}
 		err = each(o, func(key string, v *fastjson.Value) error {
 			if err := r.set(name, key, v); err != nil {
@@ -111,7 +110,7 @@ func section(v *fastjson.Value, name string, check func(rule) error) ([]rule, er
 	return rules, nil
 }
 
-// set takes one key of an entry, if its section has it.
+// set sets one key of an entry, if its section has that key.
 func (r *rule) set(section, key string, v *fastjson.Value) (err error) {
 	switch section + "." + key {
 	case "config_files.source":
@@ -130,7 +129,7 @@ func (r *rule) set(section, key string, v *fastjson.Value) (err error) {
 		r.path, err = text(v)
 	case "permissions.exclude":
 		if a, _ := v.Array(); v.Type() != fastjson.TypeArray || len(a) > 0 {
-			err = errors.New("cannot be done by kollet-start: list the paths to change instead")
+			err = errors.New("kollet-start does not support this; list the paths to change instead")
 		}
 	default:
 		switch key {
@@ -185,9 +184,9 @@ func absolute(key, path string) error {
 	case path == "":
 		return fmt.Errorf("%s is missing", key)
 	case path[0] != '/':
-		return fmt.Errorf("%s %q: want an absolute path", key, path)
+		return fmt.Errorf("%s %q: expected an absolute path", key, path)
 	case strings.IndexByte(path, 0) >= 0:
-		return fmt.Errorf("%s %q: holds a zero byte", key, path)
+		return fmt.Errorf("%s %q: contains a zero byte", key, path)
 	}
 	return nil
 }
@@ -201,7 +200,7 @@ func permission(v *fastjson.Value) (mode, error) {
 	digits := strings.TrimPrefix(s, "0o")
 	bits, err := strconv.ParseUint(digits, 8, 12)
 	if err != nil || len(digits) < 3 || len(digits) > 4 {
-		return mode{}, fmt.Errorf("%q: want three or four octal digits, such as \"0600\"", s)
+		return mode{}, fmt.Errorf("%q: expected three or four octal digits, such as \"0600\"", s)
 	}
 	return mode{uint32(bits), true}, nil
 }
@@ -209,7 +208,7 @@ func permission(v *fastjson.Value) (mode, error) {
 func text(v *fastjson.Value) (string, error) {
 	b, err := v.StringBytes()
 	if err != nil {
-		return "", errors.New("want a string")
+		return "", errors.New("expected a string")
 	}
 	return string(b), nil
 }

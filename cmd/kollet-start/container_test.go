@@ -223,7 +223,7 @@ func (p process) proc(t testing.TB, name string) string {
 	return string(data)
 }
 
-// status returns fields of /proc/PID/status, one a line.
+// status returns fields of /proc/PID/status, one per line.
 func (p process) status(t testing.TB, fields ...string) string {
 	t.Helper()
 	var out []string

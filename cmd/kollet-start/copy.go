@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyAll copies config_files. Unlike Kolla it never leaves a file half
-// written, see replaceFile, and it removes no mount point nor what is mounted
-// there.
+// copyAll copies config_files. Unlike Kolla it never leaves a partially written
+// file, see replaceFile, and it does not remove mount points or what is mounted.
 func (a applier) copyAll(c config) error {
 	for _, r := range c.copies {
 		sources, err := glob(a.path(r.source))
@@ -40,7 +39,7 @@ func (r rule) destOf(source string) string {
 	return r.dest
 }
 
-// copy copies a file or a directory. Without merge, whatever dest is goes first.
+// copy copies a file or a directory. Without merge, an existing dest is removed.
 func (a applier) copy(source, dest string, r rule) error {
 	st, err := stat(source)
 	if err != nil {
@@ -57,7 +56,7 @@ func (a applier) copy(source, dest string, r rule) error {
 	return a.copyTree(source, dest, r)
 }
 
-// copyTree copies into what is there.
+// copyTree copies into an existing directory.
 func (a applier) copyTree(source, dest string, r rule) error {
 	st, err := stat(source)
 	if err != nil {

@@ -14,12 +14,12 @@ const (
 	setConfigs = "/usr/local/bin/kolla_set_configs" // tells an image of Kolla
 )
 
-// saveDefaults does as kolla_set_configs does before it copies: it keeps what
-// the image has at each destination, and writes a list of them. Kolla's scripts
-// read that list: kolla_copy_cacerts to find certificates, kolla_set_configs
-// --check. Sources with wildcards are not listed. Other images need none of it.
+// saveDefaults does what kolla_set_configs does before it copies: it saves what the
+// image has at each destination, and writes a list of these files. Kolla's scripts
+// read the list: kolla_copy_cacerts to find certificates, and kolla_set_configs
+// --check. Sources with wildcards are not listed. Other images do not need this.
 //
-// The list is written last and whole, so where it exists all is kept already.
+// The list is written last and atomically: if it exists, everything is saved.
 func (a applier) saveDefaults(c config) error {
 	list := a.path(defaults + "/state")
 	if !exists(a.path(setConfigs)) || exists(list) {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Package os has functions for all of this; with them kollet-start would be a
-// fifth larger, because os.FileInfo brings calendars and time zones along.
+// Package os has functions for all of this, but they would make kollet-start a
+// fifth larger, because os.FileInfo needs package time with its time zones.
 
-// failure names what was done to which path; nil stays nil.
+// failure returns an error that names the operation and the path; nil stays nil.
 func failure(op, path string, err error) error {
 	if err == nil {
 		return nil
@@ -25,7 +25,7 @@ func stat(path string) (st unix.Stat_t, err error) {
 	return st, err
 }
 
-// lstat does not follow a link that path is.
+// lstat does not follow a symbolic link.
 func lstat(path string) (st unix.Stat_t, err error) {
 	err = failure("lstat", path, unix.Lstat(path, &st))
 	return st, err
@@ -40,7 +40,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// makeDirs makes the directory and its parents, where they are missing.
+// makeDirs creates a directory and its parents if they are missing.
 func makeDirs(dir string) error {
 	if st, err := stat(dir); err == nil {
 		if !isDir(st) {
@@ -81,14 +81,13 @@ func listOpen(fd int) (names []string, err error) {
 	}
 }
 
-// replaceFile lets fill write a new file beside name and puts it in name's
-// place, on stable storage: the marker promises that the configuration is
-// there, also after a power loss. Where name cannot be replaced, because it is
-// itself a mount point or stands in a read-only directory, it is written in
-// place.
+// replaceFile writes a new file next to name and renames it, on stable storage: the
+// marker promises that the configuration is complete even after a power loss. If
+// name cannot be replaced, because it is a mount point or in a read-only
+// directory, it is overwritten.
 func replaceFile(name string, data []byte, finish func(path string) error) error {
 	fresh := path.Join(path.Dir(name), ".kollet-new")
-	unix.Unlink(fresh) // of an earlier start that was killed
+	unix.Unlink(fresh) // left by an earlier start that was killed
 	err := writeFile(fresh, unix.O_CREAT|unix.O_EXCL, data, finish)
 	if err == nil {
 		err = failure("rename onto", name, unix.Rename(fresh, name))
@@ -151,7 +150,7 @@ func syncDir(dir string) error {
 	return failure("fsync", dir, unix.Fsync(fd))
 }
 
-// replaceLink puts a symbolic link in name's place.
+// replaceLink replaces name by a symbolic link.
 func replaceLink(target, name string) error {
 	fresh := path.Join(path.Dir(name), ".kollet-new")
 	unix.Unlink(fresh)
@@ -164,8 +163,8 @@ func replaceLink(target, name string) error {
 func hasMagic(pattern string) bool { return strings.ContainsAny(pattern, "*?[") }
 
 // glob expands a pattern by the rules of Python's glob, which Kolla uses: [!a]
-// is a negated set, a backslash stands for itself, and a wildcard does not
-// match a leading dot. A path without wildcards is returned if it exists.
+// is a negated set, a backslash is literal, and a wildcard does not match a
+// leading dot. A path without wildcards is returned if it exists.
 func glob(pattern string) ([]string, error) {
 	found := []string{"/"}
 	for part := range strings.SplitSeq(strings.Trim(pattern, "/"), "/") {
@@ -196,7 +195,7 @@ func globIn(dir, part string) ([]string, error) {
 	part = strings.ReplaceAll(part, `\`, `\\`)
 	part = strings.ReplaceAll(part, `[^`, `[\^`)
 	part = strings.ReplaceAll(part, `[!`, `[^`)
-	names, _ := list(dir) // not a directory, or not there: nothing matches
+	names, _ := list(dir) // not a directory, or absent: nothing matches
 	var matching []string
 	for _, name := range names {
 		ok, err := path.Match(part, name)

@@ -10,8 +10,8 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 )
 
-// enterGate makes sure that there is a gate to wait at, and takes back what an
-// earlier start of this container said there.
+// enterGate makes sure that there is a gate, and removes what an earlier start of
+// this container reported.
 func enterGate(dir string) error {
 	if st, err := stat(dir); err != nil || !isDir(st) {
 		return fmt.Errorf("no gate at %s: mount the container's gate directory there", dir)
@@ -25,8 +25,8 @@ func enterGate(dir string) error {
 
 func declareReady(dir string) error { return declare(dir, gate.FileReady, "") }
 
-// declare makes a file in the gate directory appear with all of its content:
-// kollet may look at any moment.
+// declare creates a file in the gate directory atomically: kollet may read it at
+// any time.
 func declare(dir, name, content string) error {
 	name = path.Join(dir, name)
 	fresh := name + ".new"
@@ -37,11 +37,11 @@ func declare(dir, name, content string) error {
 	return failure("rename onto", name, unix.Rename(fresh, name))
 }
 
-// waitOpen returns once the gate is open. What counts is the file: it is made
-// before the byte is written, and looked for after the FIFO has been opened, so
-// a byte that comes before there is a reader is not missed. The FIFO is opened
-// for reading and writing because it then never reports end of file, fifo(7).
-// Every tick the FIFO is opened anew, in case it was replaced or absent.
+// waitOpen returns when the gate is open. The file decides: kollet creates it
+// before it writes the byte, and waitOpen looks for it after it opened the FIFO,
+// so a byte that is written before there is a reader is not missed. The FIFO is
+// opened for reading and writing because it then never reports end of file,
+// fifo(7). It is reopened at every tick, in case it was replaced or absent.
 func waitOpen(dir string, tick time.Duration) {
 	open := path.Join(dir, gate.FileOpen)
 	fifo := path.Join(dir, gate.FileFIFO)
@@ -51,8 +51,8 @@ func waitOpen(dir string, tick time.Duration) {
 			fd = -1 // poll(2) ignores it and sleeps
 		}
 		for woken := true; woken; woken = sleep(fd, tick) {
-			// Not through package os, which would hand the descriptor to the
-			// runtime's poller and take longer to come back.
+			// Package os would register the descriptor with the runtime's poller,
+			// which takes longer to return.
 			if unix.Access(open, unix.F_OK) == nil {
 				return // fd is closed by execve
 			}
@@ -61,8 +61,8 @@ func waitOpen(dir string, tick time.Duration) {
 	}
 }
 
-// sleep returns true when a byte came, which it takes, or when the sleep was
-// interrupted, and false when limit has passed.
+// sleep returns true if a byte arrived, which it consumes, or if it was
+// interrupted, and false after limit.
 func sleep(fd int, limit time.Duration) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
 	if n > 0 {

@@ -1,11 +1,11 @@
-// Command kollet-start is the first program of every container that kollet
-// makes. It applies the container's configuration once, warms up, reports that
-// it is ready, waits at its gate, and then replaces itself with the service.
-// Package gate has its arguments, files and exit codes.
+// Command kollet-start is the entrypoint of every container that kollet creates.
+// It applies the container's configuration once, warms up, reports that it is
+// ready, waits at its gate, and then replaces itself with the service. Package
+// gate documents its arguments, files and exit codes.
 //
-// It is bind-mounted into images that may hold nothing but one static binary,
-// so it needs no file of theirs, and it is kept small: hence no encoding/json,
-// no os/user, no regexp.
+// It is bind-mounted into images that may contain nothing but one static binary,
+// so it needs no file of theirs. It is kept small: it does not import
+// encoding/json, os/user or regexp.
 package main
 
 import (
@@ -18,12 +18,11 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 )
 
-const root = "/" // tests of the parts use others
+const root = "/" // tests use others
 
-// These bound how long a container can stay staged for nothing.
 const (
 	warmLimit = 30 * time.Second       // for the whole warm-up
-	tick      = 100 * time.Millisecond // between two looks at the gate when no wake-up arrives
+	tick      = 100 * time.Millisecond // between two checks of the gate if no wake-up arrives
 )
 
 func main() {
@@ -34,7 +33,7 @@ func main() {
 
 // run returns only when the service could not be started.
 func run(args, env []string) error {
-	endOnSignal()
+	exitOnSignal()
 	opts, err := parseArgs(args)
 	if err != nil {
 		return exit(gate.ExitUsage, err)
@@ -61,13 +60,13 @@ func run(args, env []string) error {
 	}
 	if !gate.IsOpen(gate.Dir) {
 		if err := warmUp(opts.warm, user, env, warmLimit); err != nil {
-			note("warm-up %s: %v; going on", strings.Join(opts.warm, " "), err)
+			note("warm-up %s: %v; continuing", strings.Join(opts.warm, " "), err)
 		}
 		if err := declareReady(gate.Dir); err != nil {
 			return exit(gate.ExitGate, err)
 		}
 	}
-	// All that takes time is done: from here on the service is down.
+	// What takes time is done. The service may be away from here on.
 	return as(user, func(become func() error) error {
 		waitOpen(gate.Dir, tick)
 		if err := become(); err != nil {
@@ -89,22 +88,23 @@ func parseArgs(args []string) (options, error) {
 	for i, arg := range args {
 		if word, ok := strings.CutPrefix(arg, gate.FlagUser); ok {
 			o.user = word
-		} else if word, ok := strings.CutPrefix(arg, gate.FlagWarm); ok {
+		} else if word, ok := strings.CutPrefix(arg, gate.FlagWarmup); ok {
 			o.warm = append(o.warm, word)
 		} else if arg != "--" {
-			return o, fmt.Errorf("unknown argument %q: want %sUSER, %sWORD, then -- and the program", arg, gate.FlagUser, gate.FlagWarm)
+			return o, fmt.Errorf("unknown argument %q: expected %sUSER, %sWORD, then -- and the program", arg, gate.FlagUser, gate.FlagWarmup)
 		} else if o.program = args[i+1:]; len(o.program) > 0 && o.program[0] != "" {
 			return o, nil
 		} else {
 			break
 		}
 	}
-	return o, errors.New("no program to become: give it after --")
+	return o, errors.New("no program: give it after --")
 }
 
-// environment is what the service gets. Engines set HOME to that of the
-// container's user, which is root for kollet-start's sake: another user gets
-// its own, unless the image or the operator chose one.
+// environment is the service's environment. Engines set HOME to that of the
+// container's user, which is root because kollet-start needs root. A service that
+// runs as another user gets that user's HOME, unless the image or the operator
+// set one.
 func environment(env []string, user account, names names, configured bool) []string {
 	if home, _ := lookup(env, "HOME"); home == "" || home == "/" || home == names.home(0) {
 		env = set(env, "HOME", user.home)
@@ -151,12 +151,12 @@ func exitCode(err error) int {
 	return 1
 }
 
-// report says why the container ends, in its log and to kollet.
+// report reports why kollet-start fails, in the container's log and to kollet.
 func report(err error) {
 	line := strings.Join(strings.Fields(err.Error()), " ")
 	note("%s", line)
 	if err := declare(gate.Dir, gate.FileFailed, line+"\n"); err != nil {
-		note("tell kollet: %v", err)
+		note("report to kollet: %v", err)
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 // mounts are the mount points of the container.
 type mounts []string
 
-// remove removes name with all below it, but leaves mount points as they are,
-// and the directories that lead to them: a volume's content is not this
-// container's to delete. It is no error if name does not exist.
+// remove removes name and everything below it, except mount points and the
+// directories that contain them: the content of a volume must not be deleted. It
+// is not an error if name does not exist.
 func (m mounts) remove(name string) error {
 	if slices.Contains(m, name) {
 		return nil
@@ -49,8 +49,8 @@ func (m mounts) below(dir string) bool {
 	return slices.ContainsFunc(m, func(point string) bool { return strings.HasPrefix(point, dir+"/") })
 }
 
-// readMounts reads the fifth field of /proc/self/mountinfo, proc(5). Without
-// /proc none are known; the kernel then refuses to remove them one by one.
+// readMounts reads the fifth field of /proc/self/mountinfo, proc(5). Without /proc
+// there are none, and the kernel refuses to remove mount points.
 func readMounts() mounts {
 	data, _ := readFile("/proc/self/mountinfo")
 	return parseMounts(string(data))

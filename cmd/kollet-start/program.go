@@ -13,12 +13,12 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 )
 
-// defaultPath is what engines set where the image sets none.
+// defaultPath is the PATH that engines set if the image sets none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// findProgram returns the path of what execvp(3) would run, and makes sure,
-// with the eyes of the user, that execve(2) will find all that it needs: the
-// container should fail now, and not when its gate has opened.
+// findProgram returns the path that execvp(3) would run, and checks as the user
+// that execve(2) will find everything that it needs: the container should fail
+// now, and not after its gate has opened.
 func findProgram(name string, user account, env []string) (path string, err error) {
 	err = as(user, func(become func() error) error {
 		if err := become(); err != nil {
@@ -54,13 +54,13 @@ func search(name string, env []string) (string, error) {
 			return path, nil
 		}
 		if exitCode(err) == gate.ExitExec {
-			missing = err // it is there: a better reason
+			missing = err // it exists: a better reason
 		}
 	}
 	return "", missing
 }
 
-// executable asks the kernel, so that access control lists count too.
+// executable asks the kernel, which also considers access control lists.
 func executable(path string) error {
 	st, err := stat(path)
 	switch {
@@ -77,7 +77,7 @@ func executable(path string) error {
 	return nil
 }
 
-// bare takes the path off an error whose message names it already.
+// bare removes the path from an error whose message names it already.
 func bare(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -85,8 +85,8 @@ func bare(err error) error {
 	return err
 }
 
-// loadable looks for the interpreter that a program asks for, at most four
-// times in a row: as deep as execve(2) follows scripts.
+// loadable looks for the interpreter of a program, up to four levels deep, as
+// execve(2) does.
 func loadable(path string) error {
 	for range 4 {
 		interpreter, err := interpreterOf(path)
@@ -97,15 +97,15 @@ func loadable(path string) error {
 			return nil
 		}
 		if err := executable(interpreter); err != nil {
-			return fmt.Errorf("its interpreter %s: %w", interpreter, err)
+			return fmt.Errorf("interpreter %s: %w", interpreter, err)
 		}
 		path = interpreter
 	}
 	return nil
 }
 
-// interpreterOf returns "" for what needs none and for what cannot be told: a
-// program need not be readable to be run.
+// interpreterOf returns "" for a program that needs none or cannot be read: a
+// program need not be readable to run.
 func interpreterOf(path string) (string, error) {
 	fd, err := open(path, unix.O_RDONLY)
 	if err != nil {
@@ -120,13 +120,13 @@ func interpreterOf(path string) (string, error) {
 		line, _, _ := bytes.Cut(head[2:], []byte("\n"))
 		words := strings.Fields(string(line))
 		if len(words) == 0 {
-			return "", exit(gate.ExitExec, errors.New("its first line names no interpreter"))
+			return "", exit(gate.ExitExec, errors.New("the first line names no interpreter"))
 		}
 		return words[0], nil
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		return elfInterpreter(fd, head), nil
-	case !bytes.Contains(head, []byte{0}): // binfmt_misc knows other programs, but none that are text
-		return "", exit(gate.ExitExec, errors.New("neither a program nor a script (#! at its beginning)"))
+	case !bytes.Contains(head, []byte{0}): // binfmt_misc may run other programs, but no text
+		return "", exit(gate.ExitExec, errors.New("neither a program nor a script that begins with #!"))
 	}
 	return "", nil
 }

@@ -10,15 +10,15 @@ import (
 // warming is the process group of the warm-up command while it runs.
 var warming atomic.Int64
 
-// endOnSignal ends kollet-start at any of the signals that an engine may be
-// configured to stop a service with. Without this a process that is the first
-// of its pid namespace would ignore them, pid_namespaces(7), and a discarded
-// container would have to be killed after its grace time. The number 37 is
-// SIGRTMIN+3, the stop signal of images that run systemd.
+// exitOnSignal makes kollet-start exit on any signal that may be configured as a
+// service's stop signal. The first process of a pid namespace would ignore them
+// otherwise, pid_namespaces(7), and a discarded container would have to be killed
+// after its grace period. 37 is SIGRTMIN+3, the stop signal of images that run
+// systemd.
 //
-// execve(2) resets handled signals to their defaults and leaves those ignored
-// that were, so the service does not notice.
-func endOnSignal() {
+// execve(2) resets handled signals to their defaults and keeps ignored ones
+// ignored, so this does not affect the service.
+func exitOnSignal() {
 	signals := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP,

@@ -35,7 +35,7 @@ func TestServiceRunsOnceTheGateOpens(t *testing.T) {
 	c := newContainer(t)
 	c.write(t, gate.Config+"/config.json", copyConfig)
 	c.write(t, gate.Config+"/f", "one")
-	p := c.start(t, append([]string{"--warm=sh", "--warm=-c", "--warm=echo warm >> /tmp/warm"}, service...)...)
+	p := c.start(t, append([]string{"--warmup=sh", "--warmup=-c", "--warmup=echo warm >> /tmp/warm"}, service...)...)
 	c.staged(t, p)
 	if got := c.read(t, "etc/f"); got != "one" {
 		t.Errorf("staged with %q in the file", got)
@@ -62,7 +62,7 @@ func TestServiceRunsOnceTheGateOpens(t *testing.T) {
 	// Its engine restarts it: it passes at once, as it was configured then.
 	c.write(t, gate.Config+"/f", "two")
 	check(t, os.Remove(filepath.Join(c.gate, gate.FileReady)))
-	p = c.start(t, append([]string{"--warm=sh", "--warm=-c", "--warm=echo warm >> /tmp/warm"}, service...)...)
+	p = c.start(t, append([]string{"--warmup=sh", "--warmup=-c", "--warmup=echo warm >> /tmp/warm"}, service...)...)
 	p.runs(t)
 	if got := c.read(t, "etc/f"); got != "one" {
 		t.Errorf("after the restart the file holds %q", got)
@@ -96,7 +96,7 @@ func TestWarmingContainerEndsWhenTold(t *testing.T) {
 	c := newContainer(t)
 	fifo := filepath.Join(c.root, "tmp/warming")
 	check(t, unix.Mkfifo(fifo, 0o666))
-	p := c.start(t, append([]string{"--warm=sh", "--warm=-c", "--warm=echo > /tmp/warming; sleep 1000"}, service...)...)
+	p := c.start(t, append([]string{"--warmup=sh", "--warmup=-c", "--warmup=echo > /tmp/warming; sleep 1000"}, service...)...)
 	_, err := os.ReadFile(fifo) // returns once the warm-up has written
 	check(t, err)
 	check(t, p.Process.Signal(unix.SIGTERM))
@@ -115,7 +115,7 @@ func TestBecomesTheUser(t *testing.T) {
 	} {
 		t.Run(tc.user, func(t *testing.T) {
 			c := newContainer(t)
-			p := c.startProgram(t, append([]string{gate.Start, "--user=" + tc.user, "--warm=sh", "--warm=-c", "--warm=id -u > /tmp/warm; id -G >> /tmp/warm"}, service...), func(cmd *exec.Cmd) {
+			p := c.startProgram(t, append([]string{gate.Start, "--user=" + tc.user, "--warmup=sh", "--warmup=-c", "--warmup=id -u > /tmp/warm; id -G >> /tmp/warm"}, service...), func(cmd *exec.Cmd) {
 				// Engines differ in what they hand down: this one hands down much.
 				cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}
 			})
@@ -207,11 +207,11 @@ func TestFailures(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{"no program", nil, nil, gate.ExitUsage, "no program to become"},
+		{"no program", nil, nil, gate.ExitUsage, "no program: "},
 		{"unknown flag", nil, []string{"--verbose", "--", "true"}, gate.ExitUsage, `unknown argument "--verbose"`},
 		{"unknown user", nil, []string{"--user=noah", "--", "true"}, gate.ExitUser, `no user "noah" in the image's /etc/passwd`},
 		{"unknown group", nil, []string{"--user=nova:noah", "--", "true"}, gate.ExitUser, `no group "noah" in the image's /etc/group`},
-		{"bad config", func(c container) { c.write(t, gate.Config+"/config.json", `{"command": 1}`) }, []string{"--", "true"}, gate.ExitConfig, "config.json: command: want a string"},
+		{"bad config", func(c container) { c.write(t, gate.Config+"/config.json", `{"command": 1}`) }, []string{"--", "true"}, gate.ExitConfig, "config.json: command: expected a string"},
 		{"missing source", func(c container) { c.write(t, gate.Config+"/config.json", copyConfig) }, []string{"--", "true"}, gate.ExitConfig, "source " + gate.Config + "/f: no such file"},
 		{"missing program", nil, []string{"--", "/x"}, gate.ExitProgram, "entrypoint /x: no such file"},
 		{"not in PATH", nil, []string{"--", "nova-compute"}, gate.ExitProgram, "entrypoint nova-compute: no such file in PATH /bin"},
@@ -223,12 +223,12 @@ func TestFailures(t *testing.T) {
 			c.install(t, busybox, "/opt/mine", 0o755)
 			check(t, os.Chmod(filepath.Join(c.root, "opt"), 0o700))
 		}, []string{"--user=nova", "--", "/opt/mine"}, gate.ExitExec, "entrypoint /opt/mine: permission denied"},
-		{"missing interpreter", func(c container) { c.program(t, "#!/usr/bin/python9 -s\n") }, []string{"--", "/bin/program"}, gate.ExitProgram, "entrypoint /bin/program: its interpreter /usr/bin/python9: no such file"},
+		{"missing interpreter", func(c container) { c.program(t, "#!/usr/bin/python9 -s\n") }, []string{"--", "/bin/program"}, gate.ExitProgram, "entrypoint /bin/program: interpreter /usr/bin/python9: no such file"},
 		{"interpreter's interpreter", func(c container) {
 			c.program(t, "#!/bin/other\n")
 			c.write(t, "bin/other", "#! /bin/third")
 			check(t, os.Chmod(filepath.Join(c.root, "bin/other"), 0o755))
-		}, []string{"--", "/bin/program"}, gate.ExitProgram, "entrypoint /bin/program: its interpreter /bin/third: no such file"},
+		}, []string{"--", "/bin/program"}, gate.ExitProgram, "entrypoint /bin/program: interpreter /bin/third: no such file"},
 		{"script without an interpreter", func(c container) { c.program(t, "echo runs\n") }, []string{"--", "/bin/program"}, gate.ExitExec, "entrypoint /bin/program: neither a program nor a script"},
 		{"missing loader", func(c container) { c.install(t, "/bin/true", "/bin/program", 0o755) }, []string{"--", "/bin/program"}, gate.ExitProgram, "no such file"},
 		{"fails in execve", func(c container) { c.program(t, "\x7fELF\x00") }, []string{"--", "/bin/program"}, gate.ExitExec, "entrypoint /bin/program: exec format error"},
@@ -291,11 +291,11 @@ func TestFailureIsTakenBack(t *testing.T) {
 
 func TestFailingWarmUpIsOnlyNoted(t *testing.T) {
 	c := newContainer(t)
-	p := c.start(t, append([]string{"--warm=false"}, service...)...)
+	p := c.start(t, append([]string{"--warmup=false"}, service...)...)
 	c.staged(t, p)
 	check(t, gate.Open(c.gate))
 	p.runs(t)
-	if log := p.log(t); log != "kollet-start: warm-up false: failed; going on\n" {
+	if log := p.log(t); log != "kollet-start: warm-up false: failed; continuing\n" {
 		t.Errorf("log: %q", log)
 	}
 }

@@ -28,8 +28,8 @@ type groupEntry struct {
 	members []string
 }
 
-// readNames reads the files below root. Images without them are not rare
-// (nothing but one binary); they have only root.
+// readNames reads the files below root. An image without them, such as one with a
+// single binary, has only root.
 func readNames(root string) (names, error) {
 	passwd, err := readIfThere(path.Join(root, "etc/passwd"))
 	if err != nil {
@@ -57,8 +57,8 @@ func readIfThere(path string) (string, error) {
 	return string(data), err
 }
 
-// parsePasswd reads lines of name:password:uid:gid:comment:home:shell. Lines
-// that are anything else are passed over, as the C library does.
+// parsePasswd reads lines of name:password:uid:gid:comment:home:shell. Other
+// lines are ignored, as the C library does.
 func parsePasswd(text string) []passwdEntry {
 	var entries []passwdEntry
 	for line := range strings.Lines(text) {
@@ -96,8 +96,8 @@ func parseGroup(text string) []groupEntry {
 	return entries
 }
 
-// number reads a user or group id. The largest 32-bit number is none: it means
-// "leave as it is" to chown(2) and setresuid(2).
+// number reads a user or group id. The largest 32-bit number is not an id: chown(2)
+// and setresuid(2) take it for "no change".
 func number(s string) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	return int(n), err == nil && n != 1<<32-1
@@ -166,9 +166,9 @@ func (n names) owner(owner string) (uid, gid int, err error) {
 	return uid, gid, err
 }
 
-// account is whom the service runs as.
+// account is the user that the service runs as.
 type account struct {
-	name     string // as it was asked for
+	name     string // as given
 	uid, gid int
 	groups   []int
 	home     string
@@ -178,9 +178,9 @@ func (a account) String() string {
 	return fmt.Sprintf("user %s (uid %d, gid %d)", a.name, a.uid, a.gid)
 }
 
-// account resolves user, user:group or "" (root) by the rules of docker run --user: a
-// named or known user brings its primary group and all groups it is a member
-// of; an unknown number has group 0; a group that is given replaces them all.
+// account resolves user, user:group or "" (root) as docker run --user does: a known
+// user has its primary group and all groups that it is a member of; an unknown
+// number has group 0; a given group replaces all of these.
 func (n names) account(spec string) (account, error) {
 	user, group, _ := strings.Cut(spec, ":")
 	if user == "" {

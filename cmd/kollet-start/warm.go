@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// warmUp runs command as the user until it ends, at most for limit, and drops
-// its output. It reads the service's files from disk while nobody waits for
-// them. Nothing of it is left afterwards.
+// warmUp runs command as the user, for at most limit, and discards its output. This
+// brings the service's files into the page cache while the old service still runs.
+// No process of it is left afterwards.
 func warmUp(command []string, user account, env []string, limit time.Duration) error {
 	if len(command) == 0 {
 		return nil
@@ -37,15 +37,15 @@ func warmUp(command []string, user account, env []string, limit time.Duration) e
 	}
 	warming.Store(int64(pid))
 	late := time.AfterFunc(limit, func() { syscall.Kill(-pid, syscall.SIGKILL) })
-	// Its group is killed before it is reaped: while it is a zombie the number
-	// cannot mean anybody else.
+	// The group is killed before the process is reaped: while it is a zombie, its
+	// pid cannot be reused.
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	inTime := late.Stop()
 	warming.Store(0)
-	syscall.Kill(-pid, syscall.SIGKILL) // what it started and left behind
+	syscall.Kill(-pid, syscall.SIGKILL) // processes that it left behind
 	status := wait(pid)
-	for wait(-pid) != nil { // as first process of a pid namespace we inherit that
+	for wait(-pid) != nil { // the first process of a pid namespace inherits them
 	}
 	switch {
 	case !inTime:

@@ -41,7 +41,7 @@ func onBothComputes(b *testing.B, measure func(*testing.B, *compute)) {
 	if err != nil {
 		b.Fatalf("the images of a compute node are not built: %v: run make images", err)
 	}
-	// The network agent wants to see the network namespaces that others mount
+	// The network agent needs the network namespaces that others mount
 	// below /run; systemd makes all mounts of a node shared.
 	check(b, unix.Mount("", "/run", "", unix.MS_SHARED|unix.MS_REC, ""))
 	registry := machine.NewRegistry(b, machine.RegistryDir(images))

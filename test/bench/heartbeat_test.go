@@ -56,7 +56,7 @@ func listenTo(b *testing.B, name string, ask func() int) *heartbeat {
 // waits instead.
 func (h *heartbeat) run() {
 	defer close(h.done)
-	runtime.LockOSThread() // for good: the thread ends with the goroutine
+	runtime.LockOSThread() // never unlocked: the thread exits with the goroutine
 	h.failed = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), -20)
 	pause := unix.NsecToTimespec(beat.Nanoseconds())
 	last := 0

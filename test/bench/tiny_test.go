@@ -47,7 +47,7 @@ type run struct {
 	CPU  float64 `json:"cpu_ms"`
 }
 
-// timed runs a command and wants it to succeed.
+// timed runs a command that must succeed.
 func timed(b *testing.B, cmd *exec.Cmd) run {
 	b.Helper()
 	var out strings.Builder

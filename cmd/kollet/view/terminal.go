@@ -37,7 +37,7 @@ func newTerminalProgress(w *os.File, colour, unicode bool) *terminalProgress {
 }
 
 func (l *terminalProgress) write(s string) {
-	_, _ = io.WriteString(l.w, s) // progress that cannot be shown is no failure
+	_, _ = io.WriteString(l.w, s) // failing to show progress is not an error
 }
 
 func (l *terminalProgress) event(e node.Event) {
@@ -59,14 +59,14 @@ func (l *terminalProgress) event(e node.Event) {
 	}
 }
 
-// resume shows the step that goes on.
+// resume shows the running step.
 func (l *terminalProgress) resume() {
 	if l.step != "" && l.bars == nil {
 		l.write(l.marks[node.StepBegins] + " " + l.step)
 	}
 }
 
-// finish ends the line of the step that goes on.
+// finish ends the line of the running step.
 func (l *terminalProgress) finish(how node.EventKind, colour, took string) {
 	l.dropBars()
 	if l.step == "" {
