@@ -16,22 +16,22 @@ import (
 // fromDocker returns a container's spec. image is the configuration of its image,
 // nil if the image was removed.
 func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec {
-	a := readExplicit(c.Config.Labels)
+	set := readExplicit(c.Config.Labels)
 	if image == nil {
 		image = &imageConfig{}
-		if a != nil { // without the label, every setting counts as the container's own
-			image = assumeImage(c.Config, a)
+		if set != nil { // without the label, every setting counts as the container's own
+			image = assumeImage(c.Config, set)
 		}
 	}
 	host := c.HostConfig
 	spec := containers.Spec{
 		Name:       strings.TrimPrefix(c.Name, "/"),
 		Image:      c.Config.Image,
-		WorkingDir: own(a, "working_dir", c.Config.WorkingDir, image.dir),
-		User:       own(a, "user", c.Config.User, image.user),
-		StopSignal: own(a, "stop_signal", c.Config.StopSignal, image.signal),
-		Env:        ownPairs(a, "env ", pairs(c.Config.Env), pairs(image.env)),
-		Labels:     ownPairs(a, "label ", c.Config.Labels, image.labels),
+		WorkingDir: own(set, "working_dir", c.Config.WorkingDir, image.dir),
+		User:       own(set, "user", c.Config.User, image.user),
+		StopSignal: own(set, "stop_signal", c.Config.StopSignal, image.signal),
+		Env:        ownPairs(set, "env ", pairs(c.Config.Env), pairs(image.env)),
+		Labels:     ownPairs(set, "label ", c.Config.Labels, image.labels),
 
 		Privileged:  host.Privileged,
 		PID:         string(host.PidMode),
@@ -45,39 +45,39 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		Restart:     containers.Restart(host.RestartPolicy.Name),
 	}
 	delete(spec.Labels, explicitLabel)
-	if a["entrypoint"] || !slices.Equal(c.Config.Entrypoint, image.entrypoint) {
+	if set["entrypoint"] || !slices.Equal(c.Config.Entrypoint, image.entrypoint) {
 		spec.Entrypoint = c.Config.Entrypoint
 	}
-	if a["command"] || !slices.Equal(c.Config.Cmd, image.command) {
+	if set["command"] || !slices.Equal(c.Config.Cmd, image.command) {
 		spec.Command = c.Config.Cmd // none if only the entrypoint is set
 	}
-	if a == nil || a["cgroup"] {
+	if set == nil || set["cgroup"] {
 		spec.Cgroup = except(string(host.CgroupnsMode), "private")
 	}
 	for _, u := range host.Ulimits {
-		if a == nil || a["ulimit "+u.Name] { // 20.10 adds the engine's default limits to the container
+		if set == nil || set["ulimit "+u.Name] { // 20.10 adds the engine's default limits to the container
 			spec.Ulimits = append(spec.Ulimits, containers.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
 		}
 	}
-	if a == nil || a["log"] {
+	if set == nil || set["log"] {
 		spec.LogSize, spec.LogFiles = logLimits(host.LogConfig)
 	}
 	return spec.Canonical()
 }
 
 // own returns a value unless the image declares the same and the spec does not.
-func own(a explicit, field, value, image string) string {
-	if value == image && !a[field] {
+func own(set explicit, field, value, image string) string {
+	if value == image && !set[field] {
 		return ""
 	}
 	return value
 }
 
 // ownPairs is own for mappings.
-func ownPairs(a explicit, prefix string, values, image map[string]string) map[string]string {
+func ownPairs(set explicit, prefix string, values, image map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range values {
-		if declared, ok := image[key]; a[prefix+key] || !ok || declared != value {
+		if declared, ok := image[key]; set[prefix+key] || !ok || declared != value {
 			out[key] = value
 		}
 	}
@@ -85,12 +85,12 @@ func ownPairs(a explicit, prefix string, values, image map[string]string) map[st
 }
 
 // assumeImage returns what a container's spec does not set as the image's.
-func assumeImage(c *container.Config, a explicit) *imageConfig {
+func assumeImage(c *container.Config, set explicit) *imageConfig {
 	image := &imageConfig{env: c.Env, labels: maps.Clone(c.Labels), user: c.User, dir: c.WorkingDir, signal: c.StopSignal}
-	if !a["entrypoint"] {
+	if !set["entrypoint"] {
 		image.entrypoint = c.Entrypoint
 	}
-	if !a["command"] {
+	if !set["command"] {
 		image.command = c.Cmd
 	}
 	return image
