@@ -6,6 +6,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/health"
+	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -72,13 +73,13 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// probe tries a service's probes once.
-func (a *Agent) probe(ctx context.Context, target health.Target, s generation.Service) (verdict, why string) {
+// probe tries a service's probes once. The reason of a failure has no secrets.
+func (a *Agent) probe(ctx context.Context, at health.Target, s generation.Service) (verdict, why string) {
 	if len(s.Healthcheck) == 0 {
 		return "none", ""
 	}
-	if err := health.Try(ctx, target, s.Healthcheck); err != nil {
-		return "unhealthy", err.Error()
+	if err := health.Try(ctx, at, s.Healthcheck); err != nil {
+		return "unhealthy", target.RedactorOf(a.node).Text(err.Error())
 	}
 	return "healthy", ""
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// RedactorOf returns a redactor for the secrets that can be read, also from a node
-// file that is wrong or lacks what the command line gives.
+// RedactorOf returns a redactor for the secrets that can be read. The node file may
+// be invalid, or incomplete without the command line's flags.
 func RedactorOf(n *node.Node) *redact.Redactor {
 	file, _ := readFile(n, Options{})
 	if file == nil {
@@ -22,7 +22,8 @@ func RedactorOf(n *node.Node) *redact.Redactor {
 	return redact.New(readSecrets(n, file, &report.Problems{}))
 }
 
-// Redact keeps secrets out of an error.
+// Redact replaces secrets in an error, such as those in a service's log. t may be
+// nil.
 func (t *Target) Redact(err error) error {
 	if t == nil {
 		return err
@@ -30,8 +31,8 @@ func (t *Target) Redact(err error) error {
 	return t.Redactor.Error(err)
 }
 
-// refuseSecrets makes a secret in anything but a rendered file a problem: the
-// engine shows all of a container's settings, and so does the process list.
+// refuseSecrets reports secrets in a container's settings, which the engine and the
+// process list show. Only config files may contain secrets.
 func (b *builder) refuseSecrets(s generation.Service) {
 	found, err := secretsIn(s, b.renderer.Redactor())
 	if err != nil {
@@ -45,7 +46,7 @@ func (b *builder) refuseSecrets(s generation.Service) {
 	}
 }
 
-// secretsIn returns the fields of a service's record that have a secret, by the
+// secretsIn returns the fields of a service's record that contain a secret, by the
 // secret's name.
 func secretsIn(s generation.Service, redactor *redact.Redactor) (map[string][]string, error) {
 	data, err := json.Marshal(s)

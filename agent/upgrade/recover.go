@@ -56,6 +56,7 @@ func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	n.Note("", "an upgrade from generation %d to %d was interrupted; recovering", r.From, r.To)
+	tx.target = &target.Target{Redactor: target.RedactorOf(n)}
 	if journal.HasCommitted(records) {
 		err = tx.completeCommit(ctx)
 	} else {
@@ -117,7 +118,6 @@ func (t *transaction) completeCommit(ctx context.Context) error {
 
 // undoRecorded undoes the steps that the journal says were started.
 func (t *transaction) undoRecorded(ctx context.Context, records []journal.Record) error {
-	t.target = &target.Target{Redactor: target.RedactorOf(t.node)}
 	if to, err := t.node.Store().Load(t.to.Number); err == nil {
 		t.to = to // absent if it was not rendered, or is discarded already
 	}
