@@ -433,8 +433,8 @@ func locked(t *testing.T, p *protocol) {
 	cmd := n.command("upgrade")
 	check(t, cmd.Start())
 	awaitJournal(t, n, 2, "verify")
-	contains(t, n.must(5, "upgrade").stderr, "another kollet", "upgrade")
-	contains(t, n.must(5, "recover").stderr, "another kollet")
+	contains(t, n.must(5, "upgrade").stderr, "another kollet process", "upgrade")
+	contains(t, n.must(5, "recover").stderr, "another kollet process")
 	n.must(0, "status") // reading is allowed
 	check(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait()

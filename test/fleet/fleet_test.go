@@ -103,7 +103,7 @@ func prefetched(t *testing.T, c *control) {
 	for _, n := range c.nodes {
 		n.run("docker image inspect " + registryAddr + "/test/tiny:v2")
 	}
-	c.registry.Stop() // the window does not need it any more
+	c.registry.Stop() // the window no longer needs it
 }
 
 func stopped(t *testing.T, c *control) {

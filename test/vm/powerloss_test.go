@@ -27,7 +27,7 @@ func losses(t *testing.T) int {
 	return n
 }
 
-// TestPowerLoss cuts a node's power at random instants of upgrades. After the next
+// TestPowerLoss cuts a node's power at random times during upgrades. After the next
 // boot, unattended, all services must be healthy and on the same generation.
 func TestPowerLoss(t *testing.T) {
 	n := newNode(t, plan{name: "powerloss", seed: "nocloud", direct: true, memory: 2048, nodeFile: tinyNode("v1"), tools: tinyImages(t)})
