@@ -34,7 +34,7 @@ type Process interface {
 // directory: it removes the files of an earlier container, but an open gate stays
 // open.
 func Make(dir string) error {
-	// Only root has access: whoever can write here can start the service.
+	// Only root has access: write access is enough to start the service.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create gate: %w", err)
 	}
@@ -95,7 +95,7 @@ func Open(dir string) error {
 	return wake(filepath.Join(dir, FileFIFO))
 }
 
-// wake writes one byte to the FIFO. It is no error if nothing reads it: the
+// wake writes one byte to the FIFO. It is not an error if nothing reads it: the
 // container checks for the open file before it waits.
 func wake(fifo string) error {
 	fd, err := unix.Open(fifo, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

@@ -116,7 +116,7 @@ func (c Cgroup) Path(hierarchy string) string { return c.own[hierarchy] }
 
 // Holds returns the hierarchies, sorted, in which any thread of a process is in
 // the container: ending the container ends the process. A zombie thread stays in
-// its cgroup until it is reaped, and does not count.
+// its cgroup until it is reaped, and is ignored.
 func (c Cgroup) Holds(pid int) ([]string, error) {
 	tasks, err := filepath.Glob(c.host.ProcessPath(pid, "task/*/cgroup"))
 	if err != nil || len(tasks) == 0 {
@@ -217,7 +217,7 @@ func (c Cgroup) mount(hierarchy string) (string, bool) {
 }
 
 // Move moves all threads of a process into the cgroup with this path in a
-// hierarchy, which it creates if needed. It is no error if the process has exited.
+// hierarchy, which it creates if needed. It is not an error if the process has exited.
 func (c Cgroup) Move(pid int, hierarchy, path string) error {
 	mount, ok := c.mount(hierarchy)
 	if !ok {

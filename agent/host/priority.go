@@ -17,10 +17,10 @@ const (
 )
 
 // Deprioritize makes a process, and every process that it starts from now on,
-// run only when a CPU would be idle. It is no error if the process has exited.
+// run only when a CPU would be idle. It is not an error if the process has exited.
 func (h Host) Deprioritize(pid int) error { return h.schedule(pid, schedIdle) }
 
-// Restore reverts Deprioritize. It is no error if the process has exited.
+// Restore reverts Deprioritize. It is not an error if the process has exited.
 func (h Host) Restore(pid int) error { return h.schedule(pid, schedOther) }
 
 // schedule sets the policy of every thread: each thread has its own.

@@ -44,7 +44,7 @@ func (p *Process) Close() {
 	}
 }
 
-// Signal sends a signal. It is no error if the process has exited.
+// Signal sends a signal. It is not an error if the process has exited.
 func (p *Process) Signal(signal unix.Signal) error {
 	err := unix.PidfdSendSignal(p.fd, signal, nil, 0)
 	if err != nil && !errors.Is(err, unix.ESRCH) {
