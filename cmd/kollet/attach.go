@@ -13,15 +13,15 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// attach gives a command the terminal that kollet has, if standard input and
-// output are one. The returned function gives it back.
+// attach passes kollet's terminal to a command, if standard input and output are
+// a terminal. The returned function restores it.
 func attach(ctx context.Context, cmd *containers.Exec, in io.Reader, out io.Writer) (restore func(), err error) {
 	from, ok := terminal(in)
 	to, ok2 := terminal(out)
 	if !ok || !ok2 {
 		return func() {}, nil
 	}
-	// Raw: keys such as ^C go to the command instead of to kollet.
+	// In raw mode keys such as ^C go to the command instead of kollet.
 	state, err := term.MakeRaw(int(from.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("prepare the terminal: %w", err)

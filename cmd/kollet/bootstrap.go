@@ -17,11 +17,11 @@ import (
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
-// defaultWait is how long a first boot waits for what it needs: engines are up in
-// seconds, networks in a minute or two.
+// defaultWait is how long a first boot waits for the engine, the registry and
+// archives: engines start in seconds, networks in a minute or two.
 const defaultWait = 5 * time.Minute
 
-// bootstrapFlags is the flags of bootstrap.
+// bootstrapFlags are the flags of bootstrap.
 type bootstrapFlags struct {
 	targetFlags
 	archives []string
@@ -33,21 +33,21 @@ func (a *app) bootstrap() *cobra.Command {
 	var to bootstrapFlags
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
-		Short: "Take the node from nothing to a verified first generation",
-		Long: `Bootstrap is for a node's first boot. It waits for the engine, gets the images
-from archives or from their registry, renders the configuration, starts every
-service that the node file names, waits until each is healthy, and records all
-of that as generation 1. If that fails, it removes what it had started; images
-that were fetched and named volumes stay.
+		Short: "Bring the node to a verified first generation",
+		Long: `Bootstrap brings up a node at its first boot. It waits for the engine, loads the
+images from archives or pulls them from their registry, renders the configuration,
+starts every service of the node file, waits until all are healthy, and records
+the result as generation 1. If that fails, it removes what it started; pulled
+images and named volumes are kept.
 
-What it does is told in lines on standard output and in /var/log/kollet/provision.log.
-How it ended is left in /var/lib/kollet/provision-finished. Where systemd runs, it
-installs kollet-recover.service, which at each boot runs ` + "`kollet recover`" + ` and goes on
-with a bootstrap that was cut short.
+It logs to standard output and to /var/log/kollet/provision.log, and writes the
+result to /var/lib/kollet/provision-finished. On hosts with systemd it installs
+kollet-recover.service, which runs ` + "`kollet recover`" + ` at each boot and resumes an
+interrupted bootstrap.
 
-It may be run again: on a node that has a generation it does what ` + "`kollet upgrade`" + `
-does, which is nothing when the node file has not changed.` +
-			exitHelp(map[int]string{exitFailed: "failed; what was started is removed again"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+It is safe to run again: on a node that has a generation it does the same as
+` + "`kollet upgrade`" + `, which changes nothing if the node file has not changed.` +
+			exitHelp(map[int]string{exitFailed: "failed; the services that it started were removed"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet bootstrap
   kollet bootstrap --pull never --archive '/media/images/*.tar.zst'`,
 		Args: cobra.NoArgs,
@@ -60,16 +60,16 @@ does, which is nothing when the node file has not changed.` +
 func (p *bootstrapFlags) add(cmd *cobra.Command) {
 	p.targetFlags.add(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&p.archives, "archive", nil, "absolute path, below --root, of a `FILE` with images, or a pattern such as /media/images/*.tar; may be repeated")
-	f.DurationVar(&p.wait, "wait", defaultWait, "how long to wait for the engine, the registry and archives, such as `90s`; 0: not at all")
-	f.BoolVar(&p.resume, "resume", false, "only go on with a bootstrap that was cut short, as it was told then; do nothing if there is none")
+	f.StringArrayVar(&p.archives, "archive", nil, "image archive: absolute path of a `FILE` below --root, or a pattern such as /media/images/*.tar; can be repeated")
+	f.DurationVar(&p.wait, "wait", defaultWait, "how long to wait for the engine, the registry and archives, such as `90s`; 0: do not wait")
+	f.BoolVar(&p.resume, "resume", false, "resume an interrupted bootstrap with its original flags; do nothing if there is none")
 }
 
 // check refuses flags that contradict each other.
 func (p *bootstrapFlags) check(cmd *cobra.Command) error {
 	for _, other := range []string{"image", "tag", "pull", "archive", "wait"} {
 		if p.resume && cmd.Flags().Changed(other) {
-			return usageError{fmt.Errorf("--resume and --%s: an interrupted bootstrap goes on as it was told; drop one of them", other)}
+			return usageError{fmt.Errorf("--resume and --%s: --resume uses the flags of the interrupted bootstrap; remove one of them", other)}
 		}
 	}
 	for _, pattern := range p.archives {
@@ -103,15 +103,15 @@ func (a *app) runBootstrap(cmd *cobra.Command, to *bootstrapFlags) error {
 	}
 	log, err := firstboot.OpenLog(root)
 	if err != nil {
-		a.print().Say(err.Error() + "; going on without") // the node is what counts
+		a.print().Say(err.Error() + "; continuing without a log") // the node matters more
 	} else {
 		screen := a.screen()
-		screen.Log = log // open until kollet ends: an error is its last line
+		screen.Log = log // stays open until kollet exits: an error is its last line
 		a.printer = view.New(screen)
 	}
 	begun := a.now()
 	return a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
-		a.print().Say(fmt.Sprintf("bootstrap of %s begins, by kollet %s", n.Host(), thisVersion().Version))
+		a.print().Say(fmt.Sprintf("starting bootstrap of %s with kollet %s", n.Host(), thisVersion().Version))
 		result, err := to.run(ctx, n, a)
 		a.print().Say(outcomeLine(result, err))
 		return a.upgradeView(result, begun), err
@@ -132,19 +132,19 @@ func (p *bootstrapFlags) run(ctx context.Context, n *agent.Agent, a *app) (upgra
 	return n.Bootstrap(ctx, agent.Provisioning{Options: options, Unit: unit})
 }
 
-// outcomeLine is the last line of the log; an error follows it.
+// outcomeLine is the last line of the log, except for an error.
 func outcomeLine(result upgrade.Result, err error) string {
 	if err == nil {
-		return fmt.Sprintf("bootstrap ends: %s; the node is on generation %d", result.Outcome, result.To)
+		return fmt.Sprintf("bootstrap finished: %s; the node is on generation %d", result.Outcome, result.To)
 	}
-	return fmt.Sprintf("bootstrap ends: failed, exit status %d", exitStatus(err))
+	return fmt.Sprintf("bootstrap finished: failed, exit status %d", exitStatus(err))
 }
 
-// unit says how kollet finds this node again at the next boot.
+// unit returns the systemd unit that runs kollet at the next boot.
 func (a *app) unit(n *agent.Agent) (*firstboot.Unit, error) {
 	program, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find kollet's own program: %w", err)
+		return nil, fmt.Errorf("find the kollet program: %w", err)
 	}
 	name, err := node.EngineName(n.Root(), n.NodeFile())
 	if err != nil {

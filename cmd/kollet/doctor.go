@@ -14,12 +14,12 @@ import (
 func (a *app) doctor() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what makes upgrades fail",
+		Short: "Check the host for conditions that make upgrades fail",
 		Long: `Doctor checks the engine, cgroups, kernel modules, disk space, clock, cloud-init,
-the host's own libvirtd and the node file, and tells how to mend what it finds. A
-problem would make an upgrade fail or harm guests; a warning is worth mending.
-It changes nothing.` + exitHelp(map[int]string{
-			exitDone:   "no problem was found; there may be warnings",
+the host's own libvirtd and the node file, and suggests a fix for each finding. A
+problem would make an upgrade fail or harm guests; a warning should be fixed. It
+changes nothing.` + exitHelp(map[int]string{
+			exitDone:   "no problems; there may be warnings",
 			exitFailed: "there are problems",
 		}, exitDone, exitFailed, exitInput),
 		Example: `  kollet doctor`,

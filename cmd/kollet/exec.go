@@ -20,14 +20,14 @@ func (a *app) exec() *cobra.Command {
 		Use:                   "exec [flags] SERVICE -- COMMAND [ARG…]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Run a command in a service's container",
-		Long: `Exec runs a command in the service's container, as the service's user unless
-another is given. On a terminal the command gets that terminal; elsewhere it has
-no standard input unless --stdin is given. --output does not count.
+		Long: `Exec runs a command in the service's container, by default as the service's user.
+If kollet runs on a terminal, so does the command; otherwise it has no standard
+input unless --stdin is given. --output is ignored.
 
-What the command does to files in the container is lost with the container, and
-shows as drift in ` + "`kollet verify`" + ` if kollet had put them there.
+Changes to files in the container are lost when the container is replaced, and
+` + "`kollet verify`" + ` reports them as drift if kollet wrote the files.
 
-Exit status: that of the command. When it could not be run:
+Exit status: that of the command. If the command could not be run:
 ` + strings.TrimPrefix(exitHelp(map[int]string{exitFailed: "failed"}, exitFailed, exitInput), "\n\nExit status:\n"),
 		Example: `  kollet exec nova-libvirt -- virsh list --all
   kollet exec --user root nova-compute -- bash`,
@@ -56,14 +56,14 @@ Exit status: that of the command. When it could not be run:
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVarP(&run.User, "user", "u", "", "run as `USER` (default: the service's)")
-	f.StringArrayVarP(&env, "env", "e", nil, "set `KEY=VALUE` in the command's environment; may be repeated")
-	f.BoolVarP(&input, "stdin", "i", false, "pass standard input on")
-	f.SetInterspersed(false) // what follows SERVICE is the command's
+	f.StringVarP(&run.User, "user", "u", "", "run as `USER` (default: the service's user)")
+	f.StringArrayVarP(&env, "env", "e", nil, "set `KEY=VALUE` in the command's environment; can be repeated")
+	f.BoolVarP(&input, "stdin", "i", false, "pass standard input to the command")
+	f.SetInterspersed(false) // flags after SERVICE belong to the command
 	return cmd
 }
 
-// commandArg accepts SERVICE COMMAND ARG… with or without the dashes between.
+// commandArg accepts SERVICE COMMAND ARG…, with or without -- after SERVICE.
 func commandArg(_ *cobra.Command, args []string) error {
 	if len(args) < 1 || len(commandOf(args)) == 0 {
 		return errors.New("expected SERVICE -- COMMAND, such as: kollet exec nova-libvirt -- virsh list")

@@ -20,29 +20,29 @@ const (
 	exitLocked   = 5
 )
 
-// exitMeanings is what each status says, in help and in the manual.
+// exitMeanings describes each status, for help and the manual.
 var exitMeanings = []string{
-	exitDone:     "done, or nothing to do",
-	exitFailed:   "failed; the node is as it was before",
-	exitInput:    "bad input; nothing was touched",
+	exitDone:     "success, or nothing to do",
+	exitFailed:   "failed; the node is in its previous state",
+	exitInput:    "invalid input; nothing was changed",
 	exitChanges:  "the plan has changes (with --exit-code)",
-	exitOperator: "the node needs an operator: it is neither wholly on the new generation nor healthy on the old one, or another version of kollet wrote its state",
-	exitLocked:   "another kollet is at work on this node",
+	exitOperator: "the node needs an operator: it is neither fully on the new generation nor healthy on the old one, or another version of kollet wrote its state",
+	exitLocked:   "another kollet process is changing this node",
 }
 
-// usageError is a command line that cannot be understood.
+// usageError is an invalid command line.
 type usageError struct{ error }
 
 func (e usageError) Error() string { return e.error.Error() + "; see `kollet help`" }
 func (e usageError) Unwrap() error { return e.error }
 
-// statusError is an exit status that tells what was found: the result has been shown
-// and nothing went wrong.
+// statusError is an exit status that reports a finding, not a failure: the result
+// has been shown.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// resultError is an error of a command that also has a result.
+// resultError is the error of a command that also has a result.
 type resultError struct {
 	error
 	result view.View
@@ -71,7 +71,7 @@ func exitStatus(err error) int {
 	return exitFailed
 }
 
-// finish shows an error, if there is one to show, and returns the exit status.
+// finish shows the error, if any, and returns the exit status.
 func (a *app) finish(err error) int {
 	status := exitStatus(err)
 	var found statusError
@@ -84,8 +84,8 @@ func (a *app) finish(err error) int {
 	return status
 }
 
-// exitHelp lists the statuses of a command for its help. own gives other words for
-// some of them.
+// exitHelp lists the exit statuses of a command for its help. own replaces the
+// description of some of them.
 func exitHelp(own map[int]string, statuses ...int) string {
 	var b strings.Builder
 	b.WriteString("\n\nExit status:\n")

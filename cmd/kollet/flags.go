@@ -12,7 +12,7 @@ import (
 
 var pullPolicies = []string{"missing", "always", "never"}
 
-// targetFlags is the flags that change what an upgrade aims at.
+// targetFlags are the flags that change an upgrade's target.
 type targetFlags struct {
 	images imageFlag
 	tag    string
@@ -22,9 +22,9 @@ type targetFlags struct {
 func (m *targetFlags) add(cmd *cobra.Command) {
 	m.images, m.pull.of = imageFlag{}, pullPolicies
 	f := cmd.Flags()
-	f.Var(m.images, "image", "image of a service for this run, as `SERVICE=REF`; may be repeated")
-	f.StringVar(&m.tag, "tag", "", "`TAG` of images that name none, for this run")
-	f.Var(&m.pull, "pull", "which images to ask their registry for, for this run")
+	f.Var(m.images, "image", "image of a service for this run, as `SERVICE=REF`; can be repeated")
+	f.StringVar(&m.tag, "tag", "", "`TAG` for images without one, for this run")
+	f.Var(&m.pull, "pull", "when to pull images, for this run (default: images.pull_policy)")
 	complete(cmd, "pull", pullPolicies)
 }
 
@@ -32,7 +32,7 @@ func (m *targetFlags) options() target.Options {
 	return target.Options{Images: m.images, Tag: m.tag, Pull: m.pull.value}
 }
 
-// imageFlag is a flag that may be repeated: SERVICE=REF.
+// imageFlag is a flag SERVICE=REF that can be repeated.
 type imageFlag map[string]string
 
 func (i imageFlag) Set(value string) error {
@@ -50,7 +50,7 @@ func (i imageFlag) Set(value string) error {
 func (i imageFlag) String() string { return "" }
 func (i imageFlag) Type() string   { return "SERVICE=REF" }
 
-// choice is a flag with a few values.
+// choice is a flag with a fixed set of values.
 type choice struct {
 	value string
 	of    []string
@@ -67,7 +67,7 @@ func (c *choice) Set(value string) error {
 func (c *choice) String() string { return c.value }
 func (c *choice) Type() string   { return strings.Join(c.of, "|") }
 
-// complete gives a shell the values of a flag.
+// complete registers the values of a flag for shell completion.
 func complete(cmd *cobra.Command, flag string, values []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 func (a *app) gc() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gc",
-		Short: "Drop generations that nothing needs",
-		Long: `Gc drops the generations beyond those that the node file keeps for a rollback,
-the containers that were replaced, and the images that only they used. What runs
-stays, and so does everything that a running guest was started from, and every
-named volume. An upgrade does the same at its end.` + exitHelp(map[int]string{exitFailed: "failed; some may have been dropped"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+		Short: "Remove generations, containers and images that are no longer needed",
+		Long: `Gc removes generations beyond those that keep_generations keeps for a rollback,
+replaced containers, and images that only these used. It keeps whatever runs,
+everything that a running guest was started from, and all named volumes. Each
+upgrade does the same when it has committed.` + exitHelp(map[int]string{exitFailed: "failed; some may have been removed"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet gc`,
 		Args:    cobra.NoArgs,
 		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {

@@ -7,25 +7,25 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// generationArg accepts the number of a generation, or nothing.
+// generationArg accepts an optional generation number.
 func generationArg(cmd *cobra.Command, args []string) error {
 	if err := cobra.MaximumNArgs(1)(cmd, args); err != nil || len(args) == 0 {
 		return err
 	}
 	if n, err := strconv.Atoi(args[0]); err != nil || n < 1 {
-		return fmt.Errorf("expected the number of a generation, got %q; `kollet history` lists them", args[0])
+		return fmt.Errorf("expected a generation number, got %q; `kollet history` lists them", args[0])
 	}
 	return nil
 }
 
-// generationOf is the number that generationArg accepted; 0 if there is none.
+// generationOf returns the generation number, or 0 if none was given.
 func generationOf(args []string) int {
 	if len(args) == 0 {
 		return 0
 	}
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
-		panic(err) // generationArg has been over it
+		panic(err) // generationArg has checked it
 	}
 	return n
 }
@@ -36,7 +36,7 @@ func (a *app) services(cmd *cobra.Command, args []string, _ string) ([]string, c
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, _ := n.Services() // what cannot be read is not completed
+	names, _ := n.Services() // without names there is no completion
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 

@@ -12,12 +12,12 @@ import (
 func (a *app) guests() *cobra.Command {
 	return &cobra.Command{
 		Use:   "guests",
-		Short: "Show the guests, and what they hang on",
-		Long: `Guests lists the QEMU processes that the node's libvirt started: which service of
-which generation started each (its container and image are kept until the guest
-is gone), and what would happen to it if somebody stopped that container at the
-engine. kollet itself moves guests out of a container before it stops it. The
-command changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
+		Short: "List guests and the containers they depend on",
+		Long: `Guests lists the QEMU processes that this node's libvirt started. For each it shows
+the service and generation that started it, whose container and image are kept
+until the guest has ended, and whether the guest would survive if that container
+were stopped with the engine's own tools. kollet moves guests out of a container
+before it stops it. The command changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet guests
   kollet guests --output json`,
 		Args: cobra.NoArgs,

@@ -15,13 +15,13 @@ func (a *app) history() *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [N]",
 		Short: "Show the node's upgrades and how they ended",
-		Long: `History lists every upgrade of this node, the latest first, and which generations
-are kept for a rollback. With a number it shows that one: how long each phase
-took, and how long each service was away (in milliseconds after its old process
-was told to stop: until that had ended, until the new one was let go, and until
-every probe had passed). It needs no engine and changes nothing.` + exitHelp(map[int]string{
+		Long: `History lists the upgrades of this node, latest first, and the generations that
+are kept for a rollback. With a number it shows one upgrade: how long each step
+took, and each service's gap in milliseconds after its old task was told to stop:
+until that task ended, until the new task's gate was opened, and until all probes
+passed. It needs no engine and changes nothing.` + exitHelp(map[int]string{
 			exitFailed: "failed",
-			exitInput:  "bad input: there is no such entry",
+			exitInput:  "invalid input: no such upgrade",
 		}, exitDone, exitFailed, exitInput),
 		Example: `  kollet history
   kollet history 4`,
@@ -40,7 +40,7 @@ every probe had passed). It needs no engine and changes nothing.` + exitHelp(map
 					return view.Entry(e), nil
 				}
 			}
-			return nil, node.BadInput{Err: fmt.Errorf("the history has no generation %s; `kollet history` lists all", args[0])}
+			return nil, node.BadInput{Err: fmt.Errorf("no generation %s in the history; `kollet history` lists all", args[0])}
 		}),
 	}
 }

@@ -16,9 +16,9 @@ func (a *app) logs() *cobra.Command {
 	var since time.Duration
 	cmd := &cobra.Command{
 		Use:   "logs SERVICE",
-		Short: "Show what a service printed",
-		Long: `Logs copies what the service's container printed, to standard output and error
-both, to standard output. --output does not count. It changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
+		Short: "Show the logs of a service",
+		Long: `Logs prints what the service wrote to standard output and standard error.
+--output is ignored. It changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet logs --tail 20 --follow nova-compute
   kollet logs --since 10m nova-libvirt`,
 		Args:              cobra.ExactArgs(1),
@@ -31,9 +31,9 @@ both, to standard output. --output does not count. It changes nothing.` + exitHe
 		}),
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&opts.Follow, "follow", "f", false, "go on until the service ends")
-	f.IntVarP(&opts.Tail, "tail", "n", 0, "only the last `N` lines (default all)")
-	f.DurationVar(&since, "since", 0, "only what is younger than `AGE`, such as 10m (default all)")
-	f.BoolVarP(&opts.Timestamps, "timestamps", "t", false, "put its time before each line")
+	f.BoolVarP(&opts.Follow, "follow", "f", false, "keep printing until the service stops")
+	f.IntVarP(&opts.Tail, "tail", "n", 0, "print only the last `N` lines (default all)")
+	f.DurationVar(&since, "since", 0, "print only lines newer than `AGE`, such as 10m (default all)")
+	f.BoolVarP(&opts.Timestamps, "timestamps", "t", false, "print the time before each line")
 	return cmd
 }

@@ -1,6 +1,6 @@
-// Kollet is the node agent of containerised OpenStack compute nodes. This is its
-// command line: a file a command, each with its flags, one call into the agent
-// and one view of the result.
+// Kollet is the node agent of containerised OpenStack compute nodes. This package
+// is its command line. Each command has its own file with its flags, one call of
+// the agent, and one view of the result.
 package main
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/kollet/kollet/containers/containerd"
 )
 
-// softLimit is where the garbage collector begins to work harder, in bytes. Only
-// a pull on containerd, where kollet itself fetches the layers, comes near it.
-// Below it collections are rare: a short command is done before the first.
+// softLimit is the heap size in bytes above which the garbage collector runs more
+// often. Only a pull on containerd, where kollet itself fetches the layers, comes
+// near it. Below it collections are rare: a short command ends before the first.
 const (
 	softLimit     = 18 << 20
 	growthPercent = 400
@@ -25,7 +25,7 @@ const (
 func main() {
 	debug.SetMemoryLimit(softLimit)
 	debug.SetGCPercent(growthPercent)
-	if len(os.Args) > 1 && os.Args[1] == containerd.LogCommand { // started by containerd, for a container
+	if len(os.Args) > 1 && os.Args[1] == containerd.LogCommand { // started by containerd as the log writer of a container
 		if err := containerd.WriteLog(os.Args); err != nil {
 			_, _ = os.Stderr.WriteString("kollet: " + err.Error() + "\n")
 			os.Exit(exitFailed)
@@ -51,7 +51,7 @@ type app struct {
 	open     func(engine, address, root string) (containers.Engine, error)
 
 	flags   globalFlags
-	started bool // the command line was understood and its command began
+	started bool // the command line was valid and the command was started
 	printer view.Printer
 }
 
@@ -64,7 +64,7 @@ func run(args []string, a *app) int {
 	root.SetErr(a.err)
 	err := root.Execute()
 	if err != nil && !a.started {
-		a.flags.output = outputFormat(args) // cobra may not have come to it
+		a.flags.output = outputFormat(args) // cobra may have failed before it parsed the flag
 		err = usageError{err}
 	}
 	return a.finish(err)

@@ -26,26 +26,26 @@ type globalFlags struct {
 }
 
 func (g *globalFlags) add(f *pflag.FlagSet) {
-	f.VarP(&g.output, "output", "o", "how to show the result")
-	f.StringVar(&g.root, "root", "", "`DIR` that holds the state and the node file, as / does on a real node")
-	f.StringVar(&g.nodeFile, "node-file", node.DefaultNodeFile, "`PATH` of the node file, below --root")
-	f.StringVar(&g.engine, "engine", "", "`ADDRESS` of the engine's socket (default: $DOCKER_HOST or $CONTAINERD_ADDRESS, else the engine's own)")
-	f.BoolVar(&g.quiet, "quiet", false, "show no progress")
-	f.StringVar(&g.host, "host", "", "`NAME` of this node (default: its host name)")
+	f.VarP(&g.output, "output", "o", "output format")
+	f.StringVar(&g.root, "root", "", "`DIR` to use as the root directory for state and configuration (default /)")
+	f.StringVar(&g.nodeFile, "node-file", node.DefaultNodeFile, "`PATH` of the node file below --root")
+	f.StringVar(&g.engine, "engine", "", "`ADDRESS` of the engine's socket (default: $DOCKER_HOST or $CONTAINERD_ADDRESS, else the engine's default)")
+	f.BoolVar(&g.quiet, "quiet", false, "do not show progress")
+	f.StringVar(&g.host, "host", "", "`NAME` of this node (default: the host name)")
 }
 
-// outputFormat finds the output format on a command line that cannot be understood.
+// outputFormat returns the output format of an invalid command line.
 func outputFormat(args []string) view.Format {
 	var g globalFlags
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.Usage = func() {}
 	f.ParseErrorsAllowlist.UnknownFlags = true
 	g.add(f)
-	_ = f.Parse(args) // what it made out counts
+	_ = f.Parse(args) // best effort
 	return g.output
 }
 
-// print returns the printer; it is made once the flags are known.
+// print returns the printer. It is created on first use, when the flags are known.
 func (a *app) print() view.Printer {
 	if a.printer == nil {
 		a.printer = view.New(a.screen())
@@ -57,8 +57,8 @@ func (a *app) screen() view.Screen {
 	return view.Screen{Out: a.out, Err: a.err, Format: a.flags.output, Quiet: a.flags.quiet, Getenv: a.getenv, Now: a.now}
 }
 
-// action is what a command does: one call into the agent. It may return a
-// result along with an error.
+// action is the work of a command: one call of the agent. It may return a result
+// together with an error.
 type action func(ctx context.Context, n *agent.Agent, args []string) (view.View, error)
 
 // offline runs a command that needs no engine.
@@ -72,8 +72,8 @@ func (a *app) offline(do action) func(*cobra.Command, []string) error {
 	}
 }
 
-// readOnly runs a command that asks the engine and changes nothing. The first
-// signal cancels it, the second ends kollet at once.
+// readOnly runs a command that uses the engine and changes nothing. The first
+// signal cancels it, the second ends kollet immediately.
 func (a *app) readOnly(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, stop := cancelOnSignal(cmd.Context(), func() {})
@@ -83,8 +83,8 @@ func (a *app) readOnly(do action) func(*cobra.Command, []string) error {
 }
 
 // mutating runs a command that changes the node. The first signal cancels it,
-// and what it had begun is undone; nothing else stops it, neither a lost
-// terminal nor a reader of its output that went away.
+// and its changes are undone. A lost terminal or a closed output pipe does
+// not stop it.
 func (a *app) mutating(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return a.withEngine(cmd, func(n *agent.Agent) error {
@@ -94,14 +94,14 @@ func (a *app) mutating(do action) func(*cobra.Command, []string) error {
 			if err != nil {
 				return a.show(result, err)
 			}
-			_ = a.print().Show(result) // the node is what counts
+			_ = a.print().Show(result) // the node has changed, whether this can be shown or not
 			return nil
 		})
 	}
 }
 
-// show shows a result; with an error that is no answer, that error is shown
-// later in its place.
+// show shows a result. With an error other than statusError it leaves that to
+// finish, which shows both.
 func (a *app) show(result view.View, err error) error {
 	if _, isStatus := err.(statusError); err != nil && !isStatus {
 		return resultError{err, result}

@@ -15,11 +15,11 @@ func (a *app) plan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what an upgrade would change",
-		Long: `Plan compares what the node file asks for with the generation that runs, and
-that with what is really there. It shows each service that an upgrade would add,
-replace or remove: its image, settings, files (as a diff, without secrets) and
-what somebody changed by hand. It changes nothing and pulls nothing.` +
-			exitHelp(map[int]string{exitDone: "done, whether there are changes or not", exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitChanges),
+		Long: `Plan compares the node file with the current generation, and the generation with
+what actually runs. It shows each service that an upgrade would add, replace or
+remove: its image, settings, files (as a diff without secrets) and drift. It
+changes nothing and pulls nothing.` +
+			exitHelp(map[int]string{exitDone: "success, with or without changes", exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitChanges),
 		Example: `  kollet plan
   kollet plan --tag 26.2.2 --exit-code --output json`,
 		Args: cobra.NoArgs,

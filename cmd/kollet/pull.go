@@ -13,16 +13,17 @@ func (a *app) pull() *cobra.Command {
 	var to targetFlags
 	cmd := &cobra.Command{
 		Use:   "pull",
-		Short: "Fetch the images of the next upgrade ahead of it",
-		Long: `Pull reads the node file as ` + "`kollet upgrade`" + ` does, mistakes and all, and fetches
-the images that the upgrade would need and that are not on this machine yet, so
-that a maintenance window does not wait for the network. It changes nothing else:
-what runs is not touched, and an upgrade that was interrupted stays as it is.
+		Short: "Prefetch the images of the next upgrade",
+		Long: `Pull reads the node file as ` + "`kollet upgrade`" + ` does and reports the same problems.
+It fetches the images that an upgrade needs and that are not on this machine, so
+that a maintenance window does not depend on the network. It changes nothing else:
+running services and an interrupted upgrade are left alone.
 
-The images stay until an upgrade uses them; then its generation keeps them. If
-another pull takes their place, the next upgrade or ` + "`kollet gc`" + ` drops them. Layers
-that arrived before a pull failed or was interrupted are not fetched again.` +
-			exitHelp(map[int]string{exitFailed: "failed; images that had arrived are kept"}, exitDone, exitFailed, exitInput, exitLocked),
+The prefetched images are kept until an upgrade uses them; then its generation
+keeps them. If another pull replaces them, the next upgrade or ` + "`kollet gc`" + ` removes
+them. After a pull has failed or was interrupted, the next one does not fetch
+complete layers again.` +
+			exitHelp(map[int]string{exitFailed: "failed; images that were fetched are kept"}, exitDone, exitFailed, exitInput, exitLocked),
 		Example: `  kollet pull
   kollet pull --tag 26.2.2-1`,
 		Args: cobra.NoArgs,

@@ -15,12 +15,13 @@ func (a *app) recover() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recover",
 		Short: "Finish or undo an interrupted upgrade",
-		Long: `Recover reads the journal of an upgrade that was cut short, by a crash of kollet,
-of the engine or of the machine, and brings the node to one of its two ends: an
-upgrade that had committed is finished, any other is undone. Guests and named
-volumes are kept. If nothing was interrupted it does nothing.
+		Long: `Recover reads the journal of an upgrade that was interrupted by a crash of kollet,
+the engine or the machine. It finishes an upgrade that had committed, and undoes
+any other. Guests and named volumes are kept. If no upgrade was interrupted, it
+does nothing.
 
-It runs at each boot, by the systemd unit that kollet bootstrap installs, and every command that changes the node begins with it.` + exitHelp(map[int]string{exitFailed: "failed; run it again once the cause is mended"}, exitDone, exitFailed, exitOperator, exitLocked),
+The systemd unit that kollet bootstrap installs runs it at each boot, and every
+command that changes the node runs it first.` + exitHelp(map[int]string{exitFailed: "failed; fix the cause and run it again"}, exitDone, exitFailed, exitOperator, exitLocked),
 		Example: `  kollet recover
   kollet recover --wait 5m`,
 		Args: cobra.NoArgs,

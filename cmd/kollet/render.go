@@ -13,12 +13,12 @@ func (a *app) render() *cobra.Command {
 	var to targetFlags
 	cmd := &cobra.Command{
 		Use:   "render DIR",
-		Short: "Write the files that a generation would hold",
-		Long: `Render writes the configuration that the node file gives into DIR, one folder a
-service with the files at their paths in the container, and prints their paths.
-The files hold secrets and are readable for their owner alone; remove them when
-you are done. Files that are in DIR already are overwritten. It needs no engine
-and changes nothing of the node.` + exitHelp(map[int]string{exitFailed: "failed; some files may have been written"}, exitDone, exitFailed, exitInput),
+		Short: "Write the config files of a generation to a directory",
+		Long: `Render writes the configuration that the node file describes into DIR: one
+directory per service, with the files at their paths in the container. It prints
+these paths. The files contain secrets and only their owner can read them; remove
+them when you no longer need them. Existing files in DIR are overwritten. It needs
+no engine and does not change the node.` + exitHelp(map[int]string{exitFailed: "failed; some files may have been written"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet render /root/rendered
   kollet render --root ./image --host cmp1 ./out`,
 		Args: cobra.ExactArgs(1),

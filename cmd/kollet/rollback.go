@@ -12,14 +12,14 @@ import (
 func (a *app) rollback() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollback [N]",
-		Short: "Take the node back to an earlier generation",
-		Long: `Rollback takes the node to what it was in generation N, or in the one before the
-current: images and configuration together, as they were recorded. The node file
-does not count, and is not changed: the next upgrade follows it again.
+		Short: "Return the node to an earlier generation",
+		Long: `Rollback returns the node to generation N, or to the one before the current:
+images and configuration together, as they were recorded. The node file is ignored
+and not changed, so the next upgrade follows it again.
 
-It is an upgrade like any other, to a new generation that equals the earlier
-one: verified, undone if it fails, and without harm to guests. Named volumes keep
-the data that they have now. ` + "`kollet history`" + ` tells which generations are kept.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+A rollback is an upgrade to a new generation with the content of the earlier one:
+it is verified, undone if it fails, and does not harm guests. Named volumes keep
+their current data. ` + "`kollet history`" + ` lists the generations that are kept.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet rollback
   kollet rollback 3`,
 		Args:              generationArg,

@@ -13,10 +13,11 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kollet",
 		Short: "Node agent of containerised OpenStack compute nodes",
-		Long: `kollet runs what a compute node's node file says: it renders the configuration
-once, starts the node's containers, and upgrades them so that the whole node is
-either on the new generation or back on the old one. Running guests do not
-notice. It is no daemon: between commands nothing of it runs.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitChanges, exitOperator, exitLocked),
+		Long: `kollet runs the services that a compute node's node file describes: it renders the
+configuration, starts the containers, and upgrades them so that the whole node is
+either on the new generation or back on the old one. Running guests are not
+affected. kollet is not a daemon: it does not run between commands, except for the
+log writers of containers on containerd.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitChanges, exitOperator, exitLocked),
 		Args: func(root *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -48,5 +49,5 @@ func unknown(root *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return fmt.Errorf("there is no command or help topic %q%s", name, report.DidYouMean(name, names))
+	return fmt.Errorf("no command or help topic %q%s", name, report.DidYouMean(name, names))
 }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// cancelOnSignal returns a context that SIGINT or SIGTERM ends. The second of them
-// has its usual effect.
+// cancelOnSignal returns a context that SIGINT or SIGTERM cancels. A second signal
+// has its default effect.
 func cancelOnSignal(parent context.Context, say func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 1)
@@ -25,13 +25,13 @@ func cancelOnSignal(parent context.Context, say func()) (context.Context, func()
 	return ctx, func() { signal.Stop(signals); cancel() }
 }
 
-// cancelOnFirstSignal is for commands that must come to an end of their own: after
-// the first SIGINT or SIGTERM no other is heeded, and SIGHUP and SIGPIPE never
-// are. They are caught rather than ignored, so that programs that kollet starts
-// do not inherit it (signal(7)).
+// cancelOnFirstSignal is for commands that must not be killed: the first SIGINT or
+// SIGTERM cancels the context and later ones have no effect, like SIGHUP and
+// SIGPIPE. They are caught rather than ignored, because programs that kollet
+// starts would inherit ignored signals (signal(7)).
 func cancelOnFirstSignal(parent context.Context, say func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
-	lost := make(chan os.Signal, 1) // nobody reads it: what does not fit is dropped
+	lost := make(chan os.Signal, 1) // never read: signals that do not fit are dropped
 	signal.Notify(lost, syscall.SIGHUP, syscall.SIGPIPE)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -43,6 +43,6 @@ func cancelOnFirstSignal(parent context.Context, say func()) (context.Context, f
 		case <-ctx.Done():
 		}
 	}()
-	// The signals stay caught: the result of what was done is still to be shown.
+	// The signals stay caught: the result must still be shown.
 	return ctx, cancel
 }

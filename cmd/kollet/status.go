@@ -14,11 +14,11 @@ func (a *app) status() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the node's services and their health",
-		Long: `Status asks the engine about every service of the generation that runs, and tries
-each health probe once. GENERATION is the one in which a service last changed.
-It changes nothing.` + exitHelp(map[int]string{
-			exitDone:   "done, whether the node is healthy or not",
-			exitFailed: "failed; with --exit-code also: the node is not healthy, or has no generation yet",
+		Long: `Status shows every service of the current generation as the engine reports it, and
+runs each probe once. GENERATION is the one in which the service last changed. It
+changes nothing.` + exitHelp(map[int]string{
+			exitDone:   "success, whether the node is healthy or not",
+			exitFailed: "failed; with --exit-code also if the node is not healthy or has no generation",
 		}, exitDone, exitFailed, exitInput),
 		Example: `  kollet status
   kollet status --exit-code --output json`,

@@ -9,18 +9,18 @@ import (
 	"github.com/kollet/kollet/cmd/kollet/reference"
 )
 
-// nodeFileTopic is a help topic; its text is made only when it is asked for.
+// nodeFileTopic is a help topic; its text is generated when it is shown.
 func (a *app) nodeFileTopic() *cobra.Command {
 	return topic("node-file", "Every key of the node file", reference.Text)
 }
 
 func (a *app) exitCodesTopic() *cobra.Command {
-	return topic("exit-codes", "What kollet's exit statuses mean", func() string {
+	return topic("exit-codes", "The meaning of exit statuses", func() string {
 		var b strings.Builder
 		for status, meaning := range exitMeanings {
 			fmt.Fprintf(&b, "%d  %s\n", status, meaning)
 		}
-		b.WriteString("\nSome commands give 0 and 1 a closer meaning; their help tells.\n`kollet exec` exits with the status of the command that it ran.\n")
+		b.WriteString("\nThe help of each command describes its statuses in more detail.\n`kollet exec` exits with the status of the command that it ran.\n")
 		return b.String()
 	})
 }
@@ -33,13 +33,13 @@ func topic(name, short string, text func() string) *cobra.Command {
 	return cmd
 }
 
-// helpCommand is cobra's, except that a topic which does not exist is an error.
+// helpCommand is cobra's, except that an unknown topic is an error.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Show what a command does",
-		Long: `Help shows what a command does to the node and its data, its flags and exit
-statuses, or one of the topics that ` + "`kollet help`" + ` lists.` + exitHelp(map[int]string{exitDone: "done", exitInput: "there is no such command or topic"}, exitDone, exitInput),
+		Long: `Help shows what a command does, its flags and its exit statuses, or one of the
+topics that ` + "`kollet help`" + ` lists.` + exitHelp(map[int]string{exitDone: "success", exitInput: "no such command or topic"}, exitDone, exitInput),
 		Example:           `  kollet help upgrade`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -15,17 +15,18 @@ func (a *app) upgrade() *cobra.Command {
 	var to targetFlags
 	cmd := &cobra.Command{
 		Use:   "upgrade",
-		Short: "Take the node to what its node file says now",
+		Short: "Upgrade the node to what its node file describes",
 		Long: `Upgrade pulls the images and renders the configuration that the node file asks
-for, and creates the containers of every service that changes while the old ones
-still serve. Up to there a failure costs nothing. It then replaces one service
-after the other, and verifies that all are healthy and every guest still runs.
-If anything fails, the old containers, images and configuration are put back.
-An interrupt (SIGINT, SIGTERM) does the same; a lost terminal does not stop it.
+for, and stages the containers of all services that change while the old ones
+still run. Up to this point a failure changes nothing that runs. It then replaces
+one service after the other, and verifies that all are healthy and that every
+guest still runs. If anything fails, it restores the old containers, images and
+configuration. An interrupt (SIGINT, SIGTERM) does the same; a lost terminal does
+not stop an upgrade.
 
-Services that do not change are not touched, unless they drifted from their
-generation (see ` + "`kollet verify`" + `): then they are replaced. Named volumes are kept.
-With nothing to do it ends at once.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+Services that do not change keep running, unless they drifted from their
+generation (see ` + "`kollet verify`" + `); then they are replaced. Named volumes are kept.
+If there is nothing to do, it ends immediately.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet upgrade
   kollet upgrade --tag 26.2.2
   kollet upgrade --image nova-compute=registry:5000/kolla/nova-compute:hotfix`,
@@ -40,7 +41,8 @@ With nothing to do it ends at once.` + exitHelp(nil, exitDone, exitFailed, exitI
 	return cmd
 }
 
-// upgradeView is the view of an upgrade that began then; none if it never began.
+// upgradeView returns the view of an upgrade that began at begun, or nil if it
+// was not started.
 func (a *app) upgradeView(result upgrade.Result, begun time.Time) view.View {
 	if result.Outcome == "" {
 		return nil

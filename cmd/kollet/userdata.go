@@ -21,29 +21,29 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-const userdataLong = `Userdata makes what a server is given as user-data, so that cloud-init writes the
-node file and what belongs to it, installs kollet if the image lacks it, and runs
-kollet bootstrap at the end of the first boot.
+const userdataLong = `Userdata creates user-data for a server, so that cloud-init writes the node file and
+the files that it needs, installs kollet if the image lacks it, and runs kollet
+bootstrap at the end of the first boot.
 
 The node file is checked as kollet upgrade checks it, its templates are rendered
-for a try, and every file that it names has to go to the node too; what only the
-node can exitCode, such as mounts, is not checked. With --root DIR all of DIR/etc/kollet goes to the node: put there what
-should be in /etc/kollet, the overrides below config and the secrets below
-secrets. Names that begin with a dot stay behind.
+as a test, and every file that it refers to must be sent to the node. Conditions of
+the node, such as mounts, cannot be checked. With --root DIR, all of DIR/etc/kollet
+is sent: put everything there that belongs into /etc/kollet, with overrides in
+config and secrets in secrets. Names that begin with a dot are skipped.
 
-Without parts of your own the result is a plain cloud-config, else a MIME
+Without parts of your own the result is a plain cloud-config, otherwise a MIME
 multipart message. Your parts come before kollet's, and cloud-init runs your
-scripts, in the order in which you give them, before it starts kollet. The
-lists of your cloud-configs, such as runcmd, are kept beside kollet's.
+scripts, in the order in which you give them, before it starts kollet. Lists in
+your cloud-configs, such as runcmd, are merged with kollet's.
 
-The same input gives the same bytes. The result goes to standard output, or into
-a file that only you can read; it holds the secrets.`
+The same input produces the same bytes. The result is written to standard output,
+or to a file that only you can read; it contains the secrets.`
 
 func (a *app) userdata() *cobra.Command {
 	cmd := a.userdataBuild("userdata")
-	cmd.Short = "Make cloud-init user-data that brings a node up"
+	cmd.Short = "Create cloud-init user-data that sets up a node"
 	build := a.userdataBuild("build")
-	build.Short = "The same as kollet userdata"
+	build.Short = "Same as kollet userdata"
 	cmd.AddCommand(build, a.userdataInspect())
 	return cmd
 }
@@ -53,7 +53,7 @@ func (a *app) userdataBuild(name string) *cobra.Command {
 	var to outputFlags
 	cmd := &cobra.Command{
 		Use:  name,
-		Long: userdataLong + exitHelp(map[int]string{exitDone: "done", exitFailed: "failed; nothing was written"}, exitDone, exitFailed, exitInput),
+		Long: userdataLong + exitHelp(map[int]string{exitDone: "success", exitFailed: "failed; nothing was written"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet userdata --root cmp1 --to cmp1.user-data
   kollet userdata --node-file node.yaml --secret rabbit_password=rabbit.txt \
       --install https://example.com/kollet --sha256 "$SUM" --part tune.sh --gzip --to user-data
@@ -85,7 +85,7 @@ func (a *app) userdataBuild(name string) *cobra.Command {
 	return cmd
 }
 
-// userdataFlags is the flags that say what goes into user-data.
+// userdataFlags are the flags for the content of user-data.
 type userdataFlags struct {
 	overrides             string
 	secrets, files, parts []string
@@ -99,18 +99,18 @@ type userdataFlags struct {
 func (r *userdataFlags) add(cmd *cobra.Command) {
 	r.format.value, r.format.of = "auto", []string{"auto", "cloud-config", "multipart"}
 	f := cmd.Flags()
-	f.StringVar(&r.overrides, "overrides", "", "`DIR` of configuration fragments for /etc/kollet/config")
-	f.StringArrayVar(&r.secrets, "secret", nil, "`NAME=FILE`: the file here that holds a secret of the node file; may be repeated")
-	f.StringArrayVar(&r.files, "file", nil, "`PATH=FILE[,owner=USER:GROUP][,perm=0600]`: a file for the node; may be repeated")
-	f.StringArrayVar(&r.onNode, "on-node", nil, "`PATH` of a file or directory that the image has already; may be repeated")
-	f.StringVar(&r.install.From, "install", "", "`URL` of kollet or of its .deb, or name of its Debian package, for an image without it")
-	f.StringVar(&r.install.SHA256, "sha256", "", "`DIGEST` of what --install gives the URL of")
-	f.StringArrayVar(&r.args, "bootstrap-arg", nil, "`ARG` for kollet bootstrap on the node; may be repeated")
-	f.StringArrayVar(&r.parts, "part", nil, "`[TYPE=]FILE`: a part of your own; its first line tells its type if you do not; may be repeated")
-	f.StringArrayVar(&r.stored, "store", nil, "`FILE` to keep as a part below "+userdata.StoredDir+" on the node; may be repeated")
-	f.Var(&r.format, "format", "form of the result")
-	f.BoolVar(&r.gzip, "gzip", false, "compress it; cloud-init unpacks it")
-	f.IntVar(&r.limit, "limit", userdata.NovaLimit, "`BYTES` that it may have in base64; 0: no limit")
+	f.StringVar(&r.overrides, "overrides", "", "`DIR` of overrides for /etc/kollet/config")
+	f.StringArrayVar(&r.secrets, "secret", nil, "`NAME=FILE`: local file with a secret of the node file; can be repeated")
+	f.StringArrayVar(&r.files, "file", nil, "`PATH=FILE[,owner=USER:GROUP][,perm=0600]`: a file to write on the node; can be repeated")
+	f.StringArrayVar(&r.onNode, "on-node", nil, "`PATH` of a file or directory that the image already has; can be repeated")
+	f.StringVar(&r.install.From, "install", "", "`URL` of the kollet program or .deb, or a Debian package name, for images without kollet")
+	f.StringVar(&r.install.SHA256, "sha256", "", "SHA-256 `DIGEST` of the file at the URL of --install")
+	f.StringArrayVar(&r.args, "bootstrap-arg", nil, "`ARG` for kollet bootstrap on the node; can be repeated")
+	f.StringArrayVar(&r.parts, "part", nil, "`[TYPE=]FILE`: a part of your own; without TYPE, its first line determines the type; can be repeated")
+	f.StringArrayVar(&r.stored, "store", nil, "`FILE` to store below "+userdata.StoredDir+" on the node; can be repeated")
+	f.Var(&r.format, "format", "format of the result")
+	f.BoolVar(&r.gzip, "gzip", false, "compress the result; cloud-init decompresses it")
+	f.IntVar(&r.limit, "limit", userdata.NovaLimit, "maximum size in `BYTES`, base64-encoded; 0: no limit")
 	complete(cmd, "format", r.format.of)
 }
 
@@ -119,7 +119,7 @@ func (r *userdataFlags) recipe(a *app, on *agent.Agent) (userdata.Recipe, error)
 		Host: a.flags.host, NodeFile: filepath.Join(on.Root(), on.NodeFile()), Overrides: r.overrides, OnNode: r.onNode,
 		Secrets: map[string]string{}, Install: r.install, Bootstrap: r.args,
 	}
-	if a.flags.root != "" { // as it was given: errors name it
+	if a.flags.root != "" { // as given, for errors
 		n.NodeFile = filepath.Join(a.flags.root, on.NodeFile())
 		n.Tree = filepath.Join(a.flags.root, userdata.EtcDir)
 	}
@@ -155,7 +155,7 @@ func (r *userdataFlags) recipe(a *app, on *agent.Agent) (userdata.Recipe, error)
 	return out, errors.Join(all...)
 }
 
-// splitPair splits A=B apart.
+// splitPair splits A=B.
 func splitPair(flag, value, form string) (left, right string, err error) {
 	left, right, _ = strings.Cut(value, "=")
 	if left == "" || right == "" {
@@ -192,8 +192,8 @@ func fileFlag(value string) (f userdata.File, err error) {
 	return f, err
 }
 
-// partFlag reads [TYPE=]FILE. What stands before an equals sign is a type,
-// unless there is a file of the whole name.
+// partFlag reads [TYPE=]FILE. The text before an equals sign is a type, unless
+// there is a file with the whole name.
 func partFlag(value string) (p userdata.Part, err error) {
 	kind, file, typed := strings.Cut(value, "=")
 	if _, err := os.Stat(value); err == nil || !typed {
@@ -203,7 +203,7 @@ func partFlag(value string) (p userdata.Part, err error) {
 	if typed {
 		if p.Type = userdata.ParseType(kind); p.Type == "" {
 			hint := cmp.Or(report.DidYouMean(kind, userdata.Types()), "; expected one of "+strings.Join(userdata.Types(), ", "))
-			return p, fmt.Errorf("--part %s: there is no type %q%s", value, kind, hint)
+			return p, fmt.Errorf("--part %s: unknown type %q%s", value, kind, hint)
 		}
 	}
 	if p.Data, err = os.ReadFile(file); err != nil {
@@ -211,13 +211,13 @@ func partFlag(value string) (p userdata.Part, err error) {
 	}
 	if !typed {
 		if p.Type = userdata.TypeOf(p.Data); p.Type == "" {
-			return p, fmt.Errorf("--part %s: its first line does not tell what it is; write TYPE=%s, with one of %s", file, file, strings.Join(userdata.Types(), ", "))
+			return p, fmt.Errorf("--part %s: cannot determine its type from the first line; write TYPE=%s, with one of %s", file, file, strings.Join(userdata.Types(), ", "))
 		}
 	}
 	return p, nil
 }
 
-// outputFlags is where a command writes what it makes.
+// outputFlags are the flags for where a command writes its result.
 type outputFlags struct {
 	path  string
 	force bool
@@ -225,13 +225,13 @@ type outputFlags struct {
 
 func (t *outputFlags) add(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&t.path, "to", "", usage)
-	cmd.Flags().BoolVar(&t.force, "force", false, "replace what is there")
+	cmd.Flags().BoolVar(&t.force, "force", false, "replace an existing file")
 }
 
-// checkFree finds out, before anything is made, that the result may be written.
+// checkFree returns an error if the result must not be written.
 func (t *outputFlags) checkFree() error {
 	if _, err := os.Lstat(t.path); err == nil && !t.force {
-		return node.BadInput{Err: fmt.Errorf("%s: it exists; use --force to replace it, or write to another", t.path)}
+		return node.BadInput{Err: fmt.Errorf("%s exists; use --force to replace it, or choose another path", t.path)}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return node.BadInput{Err: err}
 	}
@@ -241,11 +241,11 @@ func (t *outputFlags) checkFree() error {
 func (a *app) userdataInspect() *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Show what is in user-data",
-		Long: `Inspect reads user-data back, plain, as a message, compressed or in base64, and
-shows its parts, the files that it writes and how much of Nova's limit it takes.
-The contents of files are not shown. FILE may be - for standard input.` +
-			exitHelp(map[int]string{exitDone: "done", exitInput: "it cannot be read, or cloud-init would not take all of it"}, exitDone, exitInput),
+		Short: "Show the content of user-data",
+		Long: `Inspect reads user-data as plain text, MIME message, compressed or base64-encoded,
+and shows its parts, the files that it writes, and its size relative to Nova's
+limit. It does not show the contents of files. FILE can be - for standard input.` +
+			exitHelp(map[int]string{exitDone: "success", exitInput: "the file cannot be read, or cloud-init would ignore part of it"}, exitDone, exitInput),
 		Example: `  kollet userdata inspect user-data
   openstack server show cmp1 -f value -c OS-EXT-SRV-ATTR:user_data | kollet userdata inspect -`,
 		Args: cobra.ExactArgs(1),

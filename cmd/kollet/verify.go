@@ -12,11 +12,11 @@ import (
 func (a *app) verify() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify",
-		Short: "Find what differs from the generation that runs",
-		Long: `Verify compares the node with the generation that it should be on: each container,
-its image and settings, the files that are mounted into it, and the copies that
-it made of them. What differs was changed by hand; ` + "`kollet upgrade`" + ` repairs it by
-replacing the service. Verify itself changes nothing.` + exitHelp(map[int]string{
+		Short: "Report drift from the current generation",
+		Long: `Verify compares the node with its current generation: each container, its image
+and settings, the files that are mounted into it, and the copies that it made of
+them. Differences are changes that were made manually; ` + "`kollet upgrade`" + ` repairs
+them by replacing the service. Verify itself changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "nothing differs",
 			exitFailed: "something differs, or the comparison failed",
 		}, exitDone, exitFailed, exitInput),

@@ -123,7 +123,7 @@ func (n *testNode) untouched(o outcome, words ...string) {
 	if f.OK || f.Generation != 0 || f.Error == "" || f.Begun.IsZero() || f.Time.Before(f.Begun) {
 		n.t.Errorf("finished: %+v", f)
 	}
-	contains(n.t, n.log(), append(words, "bootstrap ends: failed, exit status 1")...)
+	contains(n.t, n.log(), append(words, "bootstrap finished: failed, exit status 1")...)
 	if n.exists(firstboot.BegunPath) {
 		n.t.Error("the next boot would resume the bootstrap")
 	}
@@ -146,9 +146,9 @@ func airGapped(t *testing.T, p *protocol) {
 	p.registry.Stop()
 	defer p.registry.Start()
 	o := n.must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "2s")
-	contains(t, o.stdout, "begins, by kollet", "installed kollet-recover.service", "loading images from "+n.path("/media/images/tiny.tar.gz"),
-		"check: done in", "bootstrap ends: committed; the node is on generation 1")
-	contains(t, n.log(), "begins, by kollet", "loaded images from", "bootstrap ends: committed; the node is on generation 1")
+	contains(t, o.stdout, "starting bootstrap of", "with kollet", "installed kollet-recover.service", "loading images from "+n.path("/media/images/tiny.tar.gz"),
+		"check: done in", "bootstrap finished: committed; the node is on generation 1")
+	contains(t, n.log(), "starting bootstrap of", "with kollet", "loaded images from", "bootstrap finished: committed; the node is on generation 1")
 	if strings.Contains(n.log(), "s3cr3t-t0ken") {
 		t.Error("the log has a secret")
 	}
@@ -163,7 +163,7 @@ func airGapped(t *testing.T, p *protocol) {
 	// A second bootstrap and a boot do nothing, and do not need the archive.
 	check(t, os.RemoveAll(n.path("/media")))
 	before := n.service("alpha")
-	contains(t, n.must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "0s").stdout, "bootstrap ends: nothing to do")
+	contains(t, n.must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "0s").stdout, "bootstrap finished: nothing to do")
 	contains(t, n.boot(0).stdout, "nothing to recover", "nothing to resume")
 	same(t, before, n.service("alpha"))
 
@@ -344,7 +344,7 @@ func reportedToCloudInit(t *testing.T, p *protocol) {
 		if _, err := os.Stat(filepath.Join(dir, "after")); (err == nil) != c.ok {
 			t.Errorf("%v: the next command: %v", c.args, err)
 		}
-		contains(t, string(out), "Z bootstrap of compute-1 begins", "Z bootstrap ends: ")
+		contains(t, string(out), "Z starting bootstrap of compute-1 ", "Z bootstrap finished: ")
 		if f := n.finished(); f.OK != c.ok {
 			t.Errorf("finished: %+v", f)
 		}

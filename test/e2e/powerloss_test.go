@@ -62,7 +62,7 @@ func killedBootstrap(t *testing.T, p *protocol) {
 		}
 		n.useUnit()
 		out := n.boot(0)
-		contains(t, out.stdout, "was interrupted; continuing it", "bootstrap ends: committed")
+		contains(t, out.stdout, "was interrupted; continuing it", "bootstrap finished: committed")
 		f := n.finished()
 		if !f.OK || f.Outcome != "committed" || f.Generation == 0 || n.exists(firstboot.BegunPath) {
 			t.Fatalf("record %d: finished: %+v", record, f)

@@ -85,8 +85,8 @@ func (n *node) firstBoot() {
 	if s := n.healthy(); s.Generation != 1 || len(s.Services) == 0 {
 		n.t.Fatalf("status: %+v", s)
 	}
-	contains(n.t, n.must("cat", firstboot.LogPath), "bootstrap of "+n.name+" begins", "bootstrap ends: ")
-	contains(n.t, n.must("cat", "/var/log/cloud-init-output.log"), "bootstrap ends: ")
+	contains(n.t, n.must("cat", firstboot.LogPath), "starting bootstrap of "+n.name, "bootstrap finished: ")
+	contains(n.t, n.must("cat", "/var/log/cloud-init-output.log"), "bootstrap finished: ")
 	contains(n.t, n.must("hostname"), n.name)
 	contains(n.t, n.must("systemctl", "is-enabled", firstboot.UnitName), "enabled")
 	n.must("kollet", "verify")

@@ -17,12 +17,12 @@ type field struct {
 	of       value
 }
 
-// value is what may stand behind a key.
+// value is the type of a key's value.
 type value struct {
 	kind   kind
-	item   *value  // of a list, or of a mapping whose keys the operator chooses
+	item   *value  // of a list, or of a mapping with names as keys
 	fields []field // of a mapping with fixed keys
-	short  string  // how it may be written as text instead
+	short  string  // the short form, as text
 }
 
 type kind int
@@ -34,7 +34,7 @@ const (
 	duration
 	anything
 	list
-	names   // mapping whose keys the operator chooses
+	names   // mapping with names as keys
 	mapping // with fixed keys
 )
 

@@ -7,10 +7,9 @@ import (
 	"github.com/kollet/kollet/configs"
 )
 
-const introduction = `The node file, /etc/kollet/node.yaml, says what this node should run. It is YAML,
-and unknown keys are errors. Any key may be left out: the profile's own value
-counts then, or the default that its description names. NAME is of the
-operator's choice.
+const introduction = `The node file, /etc/kollet/node.yaml, describes what this node should run. It is
+YAML, and unknown keys are errors. All keys are optional: the default is the
+profile's value, or the one in the description. You choose each NAME.
 `
 
 // Text is the reference as annotated YAML.
@@ -20,7 +19,7 @@ func Text() string {
 	for _, profile := range configs.Profiles() {
 		b.WriteString("\nThe profile " + profile + " has these vars, with their defaults:\n\n")
 		for _, v := range variables(profile) {
-			b.WriteString("# " + v.doc + "\n" + v.name + ": " + cmp.Or(v.value, "(has to be set)") + "\n")
+			b.WriteString("# " + v.doc + "\n" + v.name + ": " + cmp.Or(v.value, "(required)") + "\n")
 		}
 	}
 	return b.String()
@@ -32,8 +31,8 @@ func annotated() string {
 	return b.String()
 }
 
-// annotate writes the keys of a mapping with their meaning above each. first is
-// the indentation of the first line, where a list's dash stands.
+// annotate writes the keys of a mapping, each below its description. first is the
+// indentation of the first line, which may contain a list's dash.
 func annotate(b *strings.Builder, fields []field, first, indent string) {
 	for _, f := range fields {
 		if f.doc != "" {
@@ -48,7 +47,7 @@ func annotate(b *strings.Builder, fields []field, first, indent string) {
 
 var placeholders = map[kind]string{text: "TEXT", boolean: "BOOL", number: "NUMBER", duration: "DURATION", anything: "VALUE"}
 
-// annotateValue writes what stands behind a key's colon.
+// annotateValue writes the value of a key.
 func annotateValue(b *strings.Builder, v value, indent string) {
 	deeper := indent + "  "
 	switch v.kind {

@@ -1,6 +1,6 @@
 package view
 
-// Resumed shows that there was no bootstrap to go on with.
+// Resumed shows that there was no bootstrap to resume.
 type Resumed struct {
 	Found bool `json:"found"`
 }

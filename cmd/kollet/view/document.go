@@ -8,13 +8,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// document prints for programs: exactly one document.
+// document prints exactly one document, for programs.
 type document struct {
 	*printer
 	encode func(any) ([]byte, error)
 }
 
-// failure is the document in place of a result.
+// failure is the document that replaces a result.
 type failure struct {
 	Error  string `json:"error"`
 	Exit   int    `json:"exit"`
@@ -32,7 +32,7 @@ func (p *document) Fail(err error, exit int, result View) {
 	if result != nil {
 		f.Result = result
 	}
-	_ = p.write(f) // the error stands on standard error already
+	_ = p.write(f) // standard error has the error already
 }
 
 func (p *document) write(v any) error {
@@ -55,8 +55,8 @@ func toJSON(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// toYAML writes the JSON form in YAML's block style: the keys, their order and
-// the types are those of JSON, which is YAML as well.
+// toYAML writes the JSON form in YAML's block style, with the same keys, order and
+// types. JSON is YAML, so that it can be parsed as such.
 func toYAML(v any) ([]byte, error) {
 	data, err := toJSON(v)
 	if err != nil {
@@ -76,8 +76,7 @@ func toYAML(v any) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// block forgets how a document was written; the encoder quotes again what has
-// to be.
+// block resets the style of all nodes; the encoder quotes where necessary.
 func block(n *yaml.Node) {
 	n.Style = 0
 	for _, child := range n.Content {

@@ -23,7 +23,7 @@ func (g Guests) text(t *text) {
 		}
 		rows = append(rows, []string{guest.Name, guest.UUID, strconv.Itoa(guest.PID), strconv.Itoa(guest.Generation), guest.Container, guest.Image, stop})
 	}
-	t.table([]string{"GUEST", "UUID", "PID", "GENERATION", "RUNS FROM", "IMAGE", "STOP BY HAND"}, rows, func(row int) string {
+	t.table([]string{"GUEST", "UUID", "PID", "GENERATION", "RUNS FROM", "IMAGE", "IF STOPPED MANUALLY"}, rows, func(row int) string {
 		if len(g[row].Exposed) > 0 {
 			return yellow
 		}

@@ -15,7 +15,7 @@ type History []agent.Entry
 
 func (h History) text(t *text) {
 	if len(h) == 0 {
-		t.line("no history: nothing was ever done to this node")
+		t.line("no history: this node has not been bootstrapped")
 		return
 	}
 	var rows [][]string
@@ -75,7 +75,7 @@ func (e Entry) text(t *text) {
 	}
 	if len(rows) > 0 {
 		t.WriteByte('\n')
-		t.table([]string{"PHASE", "TOOK"}, rows, nil)
+		t.table([]string{"STEP", "TOOK"}, rows, nil)
 	}
 	rows = nil
 	for _, service := range slices.Sorted(maps.Keys(e.Gaps)) {

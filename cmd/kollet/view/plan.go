@@ -19,7 +19,7 @@ var actionMarks = map[plan.Action]struct{ mark, colour string }{
 
 func (p Plan) text(t *text) {
 	if plan.Plan(p).Empty() {
-		t.line("nothing to do: the node is on generation %d, as it should be", p.From)
+		t.line("nothing to do: the node is on generation %d", p.From)
 		return
 	}
 	for _, c := range p.Changes {
@@ -31,15 +31,15 @@ func (p Plan) text(t *text) {
 	t.line("%s", p.totals())
 }
 
-// otherDrift is drift that no change tells of.
+// otherDrift returns the drift that no change repairs.
 func (p Plan) otherDrift() []plan.Drift {
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, c := range p.Changes {
-		told[c.Service] = len(c.Repair) > 0
+		reported[c.Service] = len(c.Repair) > 0
 	}
 	var left []plan.Drift
 	for _, d := range p.Drift {
-		if !told[d.Service] {
+		if !reported[d.Service] {
 			left = append(left, d)
 		}
 	}

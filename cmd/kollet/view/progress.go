@@ -11,7 +11,7 @@ import (
 	"github.com/kollet/kollet/agent/node"
 )
 
-// progress shows what goes on. Nothing may be called after close.
+// progress shows what a command is doing. No method may be called after close.
 type progress interface {
 	event(node.Event)
 	say(line string)
@@ -39,22 +39,22 @@ func (noProgress) event(node.Event) {}
 func (noProgress) say(string)       {}
 func (noProgress) close()           {}
 
-// lineProgress shows progress where lines stay: in a log, or through a pipe.
+// lineProgress shows progress as lines, for logs and pipes.
 type lineProgress struct {
 	w     io.Writer
-	shown map[string]int64 // service: quarters of its pull that were told of
+	shown map[string]int64 // service: reported quarters of its pull
 }
 
 func (l *lineProgress) close() {}
 
 func (l *lineProgress) say(line string) {
-	_, _ = io.WriteString(l.w, line+"\n") // progress that cannot be shown is no failure
+	_, _ = io.WriteString(l.w, line+"\n") // progress that cannot be shown is not a failure
 }
 
 func (l *lineProgress) event(e node.Event) {
 	switch e.Kind {
 	case node.StepBegins:
-		l.say(e.Step + ": begins")
+		l.say(e.Step + ": started")
 	case node.StepEnds:
 		l.say(e.Step + ": done in " + stepDuration(e.Text))
 	case node.StepFails:
@@ -66,8 +66,8 @@ func (l *lineProgress) event(e node.Event) {
 	}
 }
 
-// pull tells of a pull at each quarter. Totals grow while the engine learns of
-// layers, so a quarter may come twice; it is told of once.
+// pull reports each quarter of a pull. Totals grow while the engine discovers
+// layers, so that a quarter may be reached twice; it is reported once.
 func (l *lineProgress) pull(e node.Event) {
 	if e.Total <= 0 {
 		return
@@ -80,8 +80,8 @@ func (l *lineProgress) pull(e node.Event) {
 	l.say(fmt.Sprintf("pull %s: %d%% of %s", e.Service, quarter*25, units.BytesSize(float64(e.Total))))
 }
 
-// note is the line of a Note. Of a long one the rest is shown with the error
-// that ends the command.
+// note is the first line of a Note. The rest is shown with the error that ends the
+// command.
 func note(e node.Event) string {
 	first, _, _ := strings.Cut(clean(e.Text), "\n")
 	if e.Service != "" {
@@ -90,7 +90,7 @@ func note(e node.Event) string {
 	return first
 }
 
-// stepDuration shortens what the agent says a step took.
+// stepDuration shortens the duration of a step.
 func stepDuration(text string) string {
 	d, err := time.ParseDuration(text)
 	if err != nil {

@@ -12,12 +12,12 @@ type Pulled agent.Pulled
 
 func (p Pulled) text(t *text) {
 	if !slices.ContainsFunc(p.Images, func(i agent.PulledImage) bool { return i.New }) {
-		t.line("nothing to pull: the next upgrade has all its images here")
+		t.line("nothing to pull: all images of the next upgrade are on this machine")
 		return
 	}
 	var rows [][]string
 	for _, i := range p.Images {
-		state := "was here"
+		state := "present"
 		if i.New {
 			state = "pulled"
 		}

@@ -15,12 +15,12 @@ func TestPulled(t *testing.T) {
 		images []agent.PulledImage
 		want   string
 	}{
-		{"none", nil, "nothing to pull: the next upgrade has all its images here\n"},
-		{"all here", []agent.PulledImage{here}, "nothing to pull: the next upgrade has all its images here\n"},
+		{"none", nil, "nothing to pull: all images of the next upgrade are on this machine\n"},
+		{"all here", []agent.PulledImage{here}, "nothing to pull: all images of the next upgrade are on this machine\n"},
 		{"one pulled", []agent.PulledImage{shared, here}, `
-IMAGE              SERVICES
-r/web:2  pulled    a, b
-r/db:1   was here  c
+IMAGE             SERVICES
+r/web:2  pulled   a, b
+r/db:1   present  c
 `},
 	} {
 		t.Run(c.name, func(t *testing.T) {

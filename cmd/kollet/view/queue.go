@@ -6,9 +6,9 @@ import (
 	"github.com/kollet/kollet/agent/node"
 )
 
-// queue shows progress from a goroutine of its own, so that a terminal which
-// takes no output, such as that of an SSH session whose network is gone, does
-// not hold up an upgrade between a service's stop and its start.
+// queue shows progress in a separate goroutine, so that a blocked terminal, such as
+// that of an SSH session without network, does not delay an upgrade between the
+// stop and the start of a service.
 type queue struct {
 	todo  chan func()
 	ended chan struct{}
@@ -16,8 +16,8 @@ type queue struct {
 }
 
 const (
-	queueLength  = 1024        // what does not fit is dropped
-	closeTimeout = time.Second // with a terminal that takes no output, at the end
+	queueLength  = 1024        // further events are dropped
+	closeTimeout = time.Second // for a blocked terminal, on close
 )
 
 func newQueue(next progress) *queue {

@@ -1,6 +1,6 @@
 package view
 
-// Files shows paths that were written.
+// Files shows the paths of written files.
 type Files []string
 
 func (f Files) text(t *text) {

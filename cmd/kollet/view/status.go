@@ -7,18 +7,18 @@ import (
 	"github.com/kollet/kollet/agent/doctor"
 )
 
-// Status shows what runs.
+// Status shows the services and their health.
 type Status agent.Status
 
 func (s Status) text(t *text) {
 	if s.Generation == 0 {
-		t.line("node %s: nothing runs yet, %s %s; run `kollet bootstrap`", s.Node, s.Engine.Name, s.Engine.Version)
+		t.line("node %s: no generation yet, %s %s; run `kollet bootstrap`", s.Node, s.Engine.Name, s.Engine.Version)
 	} else {
 		health, colour := "healthy", green
 		if !s.Healthy {
 			health, colour = "not healthy", red
 		}
-		t.painted(colour, "node %s: generation %d, made %s; %s %s, %s, %s", s.Node, s.Generation, t.age(s.Since), s.Engine.Name, s.Engine.Version, count(s.Guests, "guest"), health)
+		t.painted(colour, "node %s: generation %d, created %s; %s %s, %s, %s", s.Node, s.Generation, t.age(s.Since), s.Engine.Name, s.Engine.Version, count(s.Guests, "guest"), health)
 	}
 	if s.Interrupted {
 		t.painted(red, "an upgrade was interrupted; run `kollet recover`")
@@ -47,12 +47,12 @@ func (s Status) text(t *text) {
 	}
 }
 
-// Verification shows how a node drifted from its generation.
+// Verification shows the drift from the current generation.
 type Verification agent.Verification
 
 func (v Verification) text(t *text) {
 	if len(v.Drift) == 0 {
-		t.line("no drift: %s as generation %d has them", count(v.Services, "service"), v.Generation)
+		t.line("no drift: %s match generation %d", count(v.Services, "service"), v.Generation)
 		return
 	}
 	var rows [][]string
@@ -63,7 +63,7 @@ func (v Verification) text(t *text) {
 	t.line("%s from generation %d; `kollet upgrade` repairs it", count(len(v.Drift), "difference"), v.Generation)
 }
 
-// Checks shows what the doctor found.
+// Checks shows the findings of doctor.
 type Checks []doctor.Check
 
 func (c Checks) text(t *text) {

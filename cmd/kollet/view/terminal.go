@@ -12,18 +12,18 @@ import (
 	"github.com/kollet/kollet/agent/node"
 )
 
-// terminalProgress shows progress on a terminal: a line for each step, ticked off when it is
-// done, and below it a bar for each image that is being pulled.
+// terminalProgress shows progress on a terminal: one line per step, marked when it
+// is done, and below it one bar per image that is being pulled.
 type terminalProgress struct {
 	w      *os.File
 	colour bool
 	marks  map[node.EventKind]string
-	step   string // whose line has no end yet
+	step   string // the step whose line is unfinished
 	bars   *mpb.Progress
 	pulls  map[string]*mpb.Bar // by service
 }
 
-// eraseLine goes to the line's begin and erases it (ECMA-48, EL).
+// eraseLine moves to the start of the line and erases it (ECMA-48, EL).
 const eraseLine = "\r\x1b[K"
 
 func newTerminalProgress(w *os.File, colour, unicode bool) *terminalProgress {
@@ -114,7 +114,7 @@ func (l *terminalProgress) pull(e node.Event) {
 	bar.SetCurrent(min(e.Done, e.Total))
 }
 
-// dropBars removes the bars; the step's own line tells what became of them.
+// dropBars removes the bars; the step's line shows the result.
 func (l *terminalProgress) dropBars() {
 	if l.bars == nil {
 		return

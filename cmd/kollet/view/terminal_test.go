@@ -127,7 +127,7 @@ func TestDumbTerminalGetsLines(t *testing.T) {
 		p.Progress(node.Event{Kind: node.StepBegins, Step: "check"})
 		p.Close()
 	})
-	if shown != "check: begins\r\n" {
+	if shown != "check: started\r\n" {
 		t.Errorf("got %q", shown)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 )
 
-// text is a page for people, in the making.
+// text builds output for people.
 type text struct {
 	bytes.Buffer
 	colour bool
@@ -47,7 +47,7 @@ func (t *text) painted(colour, format string, args ...any) {
 	t.WriteString(t.paint(colour, clean(fmt.Sprintf(format, args...))) + "\n")
 }
 
-// table aligns columns; colour, which may be nil, gives a row's.
+// table writes aligned columns. colour returns the colour of a row and may be nil.
 func (t *text) table(header []string, rows [][]string, colour func(row int) string) {
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
@@ -75,7 +75,7 @@ func aligned(row []string, widths []int) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// age says how long ago something was: "3 hours ago".
+// age formats a time as an age: "3 hours ago".
 func (t *text) age(at time.Time) string {
 	if at.IsZero() {
 		return "-"
@@ -83,9 +83,8 @@ func (t *text) age(at time.Time) string {
 	return strings.ToLower(units.HumanDuration(max(0, t.now.Sub(at)))) + " ago"
 }
 
-// clean keeps what others wrote from steering the terminal: control characters
-// other than tab and newline, and bytes that are no text, become a replacement
-// character.
+// clean protects the terminal from text of others: it replaces control characters
+// other than tab and newline, and invalid UTF-8, with a replacement character.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
@@ -95,7 +94,7 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
 }
 
-// shortDuration shows a duration with about three digits.
+// shortDuration formats a duration with about three digits.
 func shortDuration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -108,7 +107,7 @@ func shortDuration(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// count says "1 guest", "2 guests".
+// count formats "1 guest", "2 guests".
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

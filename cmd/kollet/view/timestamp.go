@@ -8,7 +8,7 @@ import (
 	"github.com/kollet/kollet/agent/node"
 )
 
-// timestamped puts the time before each line.
+// timestamped writes the time before each line.
 type timestamped struct {
 	w   io.Writer
 	now func() time.Time
@@ -27,8 +27,7 @@ func (s timestamped) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// tee shows progress in two places; that one is stuck does not hold up the
-// other.
+// tee shows progress in two places. If one blocks, the other continues.
 type tee [2]progress
 
 func (t tee) event(e node.Event) {
@@ -49,8 +48,8 @@ func (t tee) close() {
 	}
 }
 
-// logProgress is progress for a log and for who reads along: lines with their time,
-// on standard output unless a program reads that.
+// logProgress shows progress as lines with their time, in the log and on standard
+// output, or on standard error if standard output is for a program.
 func (s Screen) logProgress() progress {
 	log := newQueue(&lineProgress{w: timestamped{s.Log, s.Now}, shown: map[string]int64{}})
 	if s.Quiet {

@@ -16,7 +16,7 @@ type Upgrade struct {
 
 func (u Upgrade) text(t *text) {
 	if u.Outcome == journal.Unchanged {
-		t.line("nothing to do: the node is on generation %d, as it should be", u.To)
+		t.line("nothing to do: the node is on generation %d", u.To)
 		return
 	}
 	if len(u.Plan.Changes) > 0 {
@@ -31,21 +31,21 @@ func (u Upgrade) text(t *text) {
 	case u.Outcome != journal.Committed:
 		t.line("%s: the node is on generation %d", u.Outcome, u.To)
 	case u.From == 0:
-		t.line("generation %d runs, after %s; %s", u.To, took, kept(u.Guests))
+		t.line("generation %d started in %s; %s", u.To, took, kept(u.Guests))
 	default:
-		t.line("generation %d replaced %d, in %s; %s", u.To, u.From, took, kept(u.Guests))
+		t.line("generation %d replaced %d in %s; %s", u.To, u.From, took, kept(u.Guests))
 	}
 }
 
 func kept(guests int) string {
 	if guests == 0 {
-		return "no guests ran"
+		return "no guests were running"
 	}
 	return count(guests, "guest") + " kept running"
 }
 
-// gapCells is how long a service was away, in milliseconds after its old process
-// was told to stop.
+// gapCells returns a service's gap, in milliseconds after its old task was told to
+// stop.
 func gapCells(gaps map[string]journal.Gap, service string) []string {
 	g, ok := gaps[service]
 	if !ok {
@@ -64,6 +64,6 @@ func (r Recovery) text(t *text) {
 		t.line("nothing to recover: no upgrade was interrupted")
 		return
 	}
-	t.line("the upgrade from generation %d to %d had been interrupted: %s", r.From, r.To, r.Outcome)
+	t.line("the upgrade from generation %d to %d was interrupted: %s", r.From, r.To, r.Outcome)
 	t.line("the node is on generation %d", r.Current)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kollet/kollet/agent/userdata"
 )
 
-// UserData shows user-data; or, with Data, is it.
+// UserData shows a summary of user-data, or with Data the user-data itself.
 type UserData struct {
 	userdata.Report
 	Path string `json:"path,omitempty"`      // where it was written
@@ -31,7 +31,7 @@ func (u UserData) text(t *text) {
 	if u.Base64 {
 		form += ", base64"
 	}
-	t.line("%s: %s; in base64 %d bytes of the %d that Nova takes", form, size(u.Size), u.As64, u.Limit)
+	t.line("%s: %s; %d bytes base64-encoded, Nova's limit is %d", form, size(u.Size), u.As64, u.Limit)
 	t.line("")
 	var parts, files [][]string
 	for i, p := range u.Parts {
@@ -57,7 +57,7 @@ func (u UserData) text(t *text) {
 	}
 }
 
-// size shows a number of bytes.
+// size formats a number of bytes.
 func size(n int) string {
 	if n < 10_000 {
 		return fmt.Sprintf("%d B", n)

@@ -1,7 +1,7 @@
-// Package view shows people, or programs, what kollet found and did. It is the
-// only place that prints: results go to standard output, progress and errors to
-// standard error. It knows what the agent reports and nothing of how that came
-// about, and prints no more than the agent gave it: secrets were taken out there.
+// Package view prints results, progress and errors, for people or for programs. It
+// is the only package that prints: results go to standard output, progress and
+// errors to standard error. It receives only what the agent returns, which has
+// redacted all secrets.
 package view
 
 import (
@@ -17,25 +17,24 @@ import (
 
 // Printer shows one command's result, progress and failure.
 type Printer interface {
-	// Show writes a result to standard output. Its error is that of writing.
+	// Show writes a result to standard output. It returns only write errors.
 	Show(View) error
-	// Fail writes what went wrong to standard error, and in formats for
-	// programs also to standard output: that document holds the exit status
-	// and the result, if there is one. result may be nil.
+	// Fail writes an error to standard error. In formats for programs it also
+	// writes a document with the error, the exit status and the result to
+	// standard output. result may be nil.
 	Fail(err error, exit int, result View)
-	// Progress shows what goes on meanwhile.
+	// Progress shows an event.
 	Progress(node.Event)
-	// Say writes a line between the lines of progress.
+	// Say writes a line of progress.
 	Say(line string)
-	// Close ends the progress: from then on nothing but Show and Fail writes.
+	// Close ends the progress: after it only Show and Fail write.
 	Close()
 }
 
-// View is a result that can be shown. In formats for programs it is its JSON
-// form.
+// View is a result that can be shown. Formats for programs use its JSON form.
 type View interface{ text(*text) }
 
-// Format is how results are shown; its zero value is a table.
+// Format is an output format. The zero value is Table.
 type Format string
 
 // Formats.
@@ -45,7 +44,7 @@ const (
 	YAML  Format = "yaml"
 )
 
-// Formats in the order in which help names them.
+// Formats lists all formats in the order of the help.
 var Formats = []string{string(Table), string(JSON), string(YAML)}
 
 // String, Set and Type make a Format a flag.
@@ -73,9 +72,9 @@ type Screen struct {
 	Out, Err io.Writer
 	Format   Format
 	Quiet    bool                // no progress
-	Getenv   func(string) string // NO_COLOR, TERM and the locale count
+	Getenv   func(string) string // for NO_COLOR, TERM and the locale
 	Now      func() time.Time    // for ages
-	Log      io.Writer           // progress is lines with their time, also here; nil: as fits the terminal
+	Log      io.Writer           // if set, progress is written as lines with their time, here too
 }
 
 // New returns the printer for a screen.
@@ -91,11 +90,11 @@ func New(s Screen) Printer {
 	}
 }
 
-// printer is what all formats share.
+// printer is common to all formats.
 type printer struct {
 	screen Screen
 
-	mutex    sync.Mutex // signals are told of while the agent reports
+	mutex    sync.Mutex // signal handlers call Say while the agent reports
 	progress progress
 }
 
@@ -118,8 +117,8 @@ func (p *printer) Close() {
 	p.progress = noProgress{}
 }
 
-// printError writes an error to standard error, each of its problems on a line of
-// its own. Indented lines belong to the one before them.
+// printError writes an error to standard error, one problem per line. Indented
+// lines belong to the line before them.
 func (p *printer) printError(err error) {
 	p.Close()
 	var b strings.Builder
@@ -135,7 +134,7 @@ func (p *printer) printError(err error) {
 		}
 		b.WriteByte('\n')
 	}
-	_, _ = io.WriteString(p.screen.Err, b.String()) // nowhere is left to complain to
+	_, _ = io.WriteString(p.screen.Err, b.String()) // an error here cannot be reported
 	if p.screen.Log != nil {
 		_, _ = io.WriteString(timestamped{p.screen.Log, p.screen.Now}, b.String())
 	}

@@ -39,7 +39,7 @@ var views = []struct {
 	want string
 }{
 	{"no change", Plan{From: 3}, `
-nothing to do: the node is on generation 3, as it should be
+nothing to do: the node is on generation 3
 `},
 	{"plan", Plan{From: 3, Changes: []plan.Change{
 		{Service: "nova-libvirt", Action: plan.Replace, Image: &plan.ImageChange{From: "r/nova-libvirt:1", To: "r/nova-libvirt:2", Pull: true}},
@@ -96,16 +96,16 @@ from generation 3; no service changes; 0 changed files; 0 images to pull
 SERVICE       ACTION   ENDED  OPENED  HEALTHY
 nova-libvirt  replace  4.1ms  9.0ms   1812.5ms
 old           remove   -      -       -
-generation 4 replaced 3, in 12.3s; 5 guests kept running
+generation 4 replaced 3 in 12.3s; 5 guests kept running
 `},
 	{"bootstrap", Upgrade{Seconds: 75, Result: upgrade.Result{Outcome: journal.Committed, To: 1}}, `
-generation 1 runs, after 1m15s; no guests ran
+generation 1 started in 1m15s; no guests were running
 `},
 	{"nothing to do", Upgrade{Result: upgrade.Result{Outcome: journal.Unchanged, From: 4, To: 4}}, `
-nothing to do: the node is on generation 4, as it should be
+nothing to do: the node is on generation 4
 `},
 	{"recovery", Recovery{Found: true, From: 3, To: 4, Outcome: journal.RolledBack, Current: 3}, `
-the upgrade from generation 3 to 4 had been interrupted: rolled back
+the upgrade from generation 3 to 4 was interrupted: rolled back
 the node is on generation 3
 `},
 	{"nothing to recover", Recovery{Current: 3}, `
@@ -119,7 +119,7 @@ nothing to recover: no upgrade was interrupted
 			{Name: "nova-compute", State: "missing", Health: "unknown", Why: "run `kollet verify`", Image: "r/nova-compute:1", Generation: 4},
 		},
 	}, `
-node cmp1: generation 4, made 3 hours ago; docker 20.10.24, 1 guest, not healthy
+node cmp1: generation 4, created 3 hours ago; docker 20.10.24, 1 guest, not healthy
 an upgrade was interrupted; run ` + "`kollet recover`" + `
 SERVICE       STATE    HEALTH   IMAGE             GENERATION  SINCE
 nova-libvirt  running  healthy  r/nova-libvirt:1  2           2 days ago
@@ -132,7 +132,7 @@ web      copied file  /etc/a in web was changed manually
 1 difference from generation 4; ` + "`kollet upgrade`" + ` repairs it
 `},
 	{"no drift", Verification{Generation: 4, Services: 2}, `
-no drift: 2 services as generation 4 has them
+no drift: 2 services match generation 4
 `},
 	{"entry", Entry{
 		Generation: 4, From: 3, Reason: "upgrade", Started: noon.Add(-time.Minute), Took: agent.Seconds(1500 * time.Millisecond),
@@ -144,7 +144,7 @@ started 2026-01-02 11:59:00 UTC (about a minute ago), took 1.5s
 rolled back; it is kept for a rollback
 verify: nova-compute is not healthy
 
-PHASE            TOOK
+STEP             TOOK
 pull             12ms
 verify (failed)  1.0s
 `},
@@ -152,7 +152,7 @@ verify (failed)  1.0s
 		{Guest: guest.Guest{Name: "vm1", UUID: "u1", PID: 17, Generation: 3, Service: "nova-libvirt"}, Container: "nova-libvirt-g3", Image: "nova-libvirt:1"},
 		{Guest: guest.Guest{Name: "vm2", UUID: "u2", PID: 1800, Generation: 4, Service: "nova-libvirt"}, Container: "nova-libvirt", Image: "nova-libvirt:2", Exposed: []string{"devices", "pids"}},
 	}, `
-GUEST  UUID  PID   GENERATION  RUNS FROM        IMAGE           STOP BY HAND
+GUEST  UUID  PID   GENERATION  RUNS FROM        IMAGE           IF STOPPED MANUALLY
 vm1    u1    17    3           nova-libvirt-g3  nova-libvirt:1  survives
 vm2    u2    1800  4           nova-libvirt     nova-libvirt:2  dies (devices, pids)
 `},
@@ -166,13 +166,13 @@ kvm     warning  there is no /dev/kvm
                  -> switch it on
 `},
 	{"garbage", Garbage{Generations: []int{1}, Containers: []string{"web-g1"}, Images: []string{"sha256:1"}, Pinned: []string{"nova-libvirt-g2"}}, `
-dropped generation 1
-dropped container web-g1
-dropped image sha256:1
+removed generation 1
+removed container web-g1
+removed image sha256:1
 kept container nova-libvirt-g2: guests run from it
 `},
 	{"no garbage", Garbage{}, `
-nothing to drop
+nothing to remove
 `},
 	{"version", Version{Version: "v1", Commit: "abc", Go: "go1", Platform: "linux/amd64", Formats: FileFormats{1, 2, 3}}, `
 kollet v1 (commit abc, go1, linux/amd64)
@@ -293,12 +293,12 @@ func TestLines(t *testing.T) {
 	p.Say("interrupted")
 	p.Close()
 	p.Progress(node.Event{Kind: node.Note, Text: "late"})
-	want := `pull: begins
+	want := `pull: started
 pull web: 50% of 20MiB
 pull db: 100% of 1MiB
 pull web: 100% of 80MiB
 pull: done in 1.2s
-stage: begins
+stage: started
 stage: failed
 rolling back: why
 web: left alone

@@ -172,7 +172,7 @@ result:
   returned: if kollet printed one and it is a mapping
   type: dict
 rc:
-  description: 0, or kollet's exit status if it failed. 1 failed, 2 bad input, 4 needs an operator, 5 another kollet
+  description: 0, or kollet's exit status if it failed. 1 failed, 2 invalid input, 4 needs an operator, 5 another kollet
     process holds the lock.
   returned: always
   type: int
