@@ -72,7 +72,7 @@ func (n *Node) ContainerSpec(s generation.Service, number int) containers.Spec {
 // runs the command named there (kolla: docker/base/start.sh).
 const KollaStart = "kolla_start"
 
-// ConfigName is where Kolla's contract wants the description of what to
+// ConfigName is where Kolla's contract expects the description of what to
 // copy where (kolla: docker/base/set_configs.py).
 const ConfigName = "config.json"
 
