@@ -72,7 +72,7 @@ import_debian() {
 	mkdir -p "$build"
 	sources >"$tar.sources.new" && check_sources "$tar.sources.new" || exit 1
 	if [ -n "$refresh" ] || [ ! -e "$tar" ] || ! cmp -s "$tar.sources.new" "$tar.sources"; then
-		say "making Debian $suite (about 30 seconds)"
+		say "building Debian $suite (about 30 seconds)"
 		make_debian "$tar" "$tar.sources.new"
 		mv "$tar.sources.new" "$tar.sources"
 	fi
@@ -176,7 +176,7 @@ if [ -z "$base" ]; then
 	base=kolla/debian:$suite
 	import_debian "$base"
 fi
-say "building; where no layer is kept yet, packages take up to two minutes an image"
+say "building; installing the packages of an image takes up to two minutes unless the layer is kept"
 layer kolla/base:latest "$base" base
 for name in $images; do
 	image "$name"

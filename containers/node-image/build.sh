@@ -207,7 +207,7 @@ made=$({
 	cd "$here" && find ../debian.sh build.sh configure rootfs -type f | LC_ALL=C sort | xargs sha256sum
 } | sha256sum | cut -d ' ' -f 1)
 if [ -n "$refresh" ] || [ ! -e "$out/debian.tar" ] || [ "$(cat "$out/debian.stamp" 2>/dev/null)" != "$made" ]; then
-	say "making Debian $suite with $kernel (one to two minutes)"
+	say "building Debian $suite with $kernel (one to two minutes)"
 	rm -f "$out/stamp"
 	debian "$out/debian.tar" "$out/sources.list"
 	echo "$made" >"$out/debian.stamp"
@@ -217,7 +217,7 @@ if [ "$(cat "$out/stamp" 2>/dev/null)" = "$inputs" ] && [ -e "$out/disk.qcow2" ]
 	say "the images in $out are up to date"
 	exit 0
 fi
-say "making the images"
+say "creating the images"
 rm -f "$out/stamp"
 assemble
 echo "$inputs" >"$out/stamp"
