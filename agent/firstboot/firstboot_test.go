@@ -25,7 +25,7 @@ func TestDocsShowTheUnit(t *testing.T) {
 	}
 }
 
-// systemd understands the unit, whatever stands in its paths.
+// systemd accepts the unit with any characters in its paths.
 func TestSystemdTakesTheUnit(t *testing.T) {
 	verify, err := exec.LookPath("systemd-analyze")
 	if err != nil {

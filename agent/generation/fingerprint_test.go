@@ -12,8 +12,8 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// irrelevant are the fields that do not make another container. Whoever adds a
-// field to Service, or to what it is made of, decides here whether it does.
+// irrelevant are the fields that do not require another container. When you add a field to
+// Service or to a type in it, decide here whether it does.
 var irrelevant = []string{"Ref", "Image.Digest", "StopGracePeriod", "DependsOn", "Group", "Healthcheck", "Guests", "Origin"}
 
 // Every field is set to something else, one at a time.

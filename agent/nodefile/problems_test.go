@@ -56,7 +56,7 @@ func own(fields string) string {
 func TestProblems(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
-		want []string // one a line, in order; each is the beginning of its line, or all of it
+		want []string // the beginning of each line, in order
 	}{
 		"empty":           {"", []string{"node.yaml: the file is empty; it needs at least `profile:` or `services:`"}},
 		"comments alone":  {"# nothing\n", []string{"node.yaml: the file is empty"}},

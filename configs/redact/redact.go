@@ -15,7 +15,7 @@
 //     oslo.config
 //   - in base64 (standard and URL, padded or not), also within the base64 of a
 //     longer text, and in hexadecimal
-//   - any of these quoted once more, as in an error about an error
+//   - any of these quoted again, as in an error about an error
 //   - in upper or lower case; its SHA-256 sum; decoded, if it is base64
 //   - each line of a secret that has several, as indented text has them
 //
