@@ -116,7 +116,7 @@ func (p *Process) Wait(ctx context.Context) error {
 
 // KillGroup kills the process group that a process leads. It does nothing if the
 // process leads none. The caller makes sure that the number still means the
-// process it wants to end.
+// intended process.
 func KillGroup(pid int) {
 	if group, err := unix.Getpgid(pid); pid > 1 && err == nil && group == pid {
 		_ = unix.Kill(-group, unix.SIGKILL)
