@@ -8,7 +8,7 @@ import (
 
 // Decode reads another of kollet's documents and reports its problems as Parse
 // does: it checks every key and value against the type that into points to, and
-// fills into if there is no problem. The function that it returns gives the
+// fills into unless there are problems. The function that it returns gives the
 // place of a key, for problems found later.
 func Decode(name string, data []byte, into any, problems *report.Problems) (place func(key string) report.Place) {
 	d := &document{name: name}

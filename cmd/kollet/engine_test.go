@@ -13,11 +13,11 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// engine stands in for one on which no container is: it serves what the command
-// line itself decides, such as exit statuses. Images are there unless their
-// names say otherwise: "absent" cannot be pulled, and a pull of "endless" goes on
-// until it is cancelled, having left kollet's process id in the file pulling, and
-// there is a file released: so signals can come while kollet undoes.
+// engine is an engine without containers, to test what the command line itself
+// decides, such as exit statuses. It has every image except "absent", which cannot
+// be pulled. A pull of "endless" writes kollet's process id to the file pulling,
+// and continues until it is cancelled and the file released exists: this lets
+// tests send signals while kollet undoes an upgrade.
 type engine struct{}
 
 var _ containers.Engine = engine{}

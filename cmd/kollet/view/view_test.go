@@ -319,7 +319,7 @@ interrupted
 	}
 }
 
-// A terminal that takes nothing any more holds up neither progress nor the end.
+// A blocked terminal delays neither progress nor Close.
 func TestStuckTerminal(t *testing.T) {
 	reader, writer := io.Pipe() // nobody reads
 	defer reader.Close()
