@@ -4,7 +4,7 @@
 
 # Go is installed here if the machine has none that is new enough.
 GOROOT_OWN := /usr/local/lib/kollet-go
-export PATH := $(GOROOT_OWN)/bin:$(PATH)
+export PATH := $(GOROOT_OWN)/bin:$(PATH):/usr/sbin:/sbin
 # Go must not download another version of itself.
 export GOTOOLCHAIN := local
 unexport GOROOT
@@ -38,10 +38,14 @@ BENCH_ROUNDS ?= 30
 
 phase = test/make/phase.sh
 parts = go list ./... | grep -vE '/test/(e2e|fleet|vm)$$'
-# Packages whose tests need neither root nor daemons: those that do not use
-# test/machine, which starts both.
+# Packages whose tests need no daemons: those that do not use test/machine, which
+# starts them. Tests among them that need root say so with needs.Root, and are
+# skipped without it; make test runs all as root.
 quick = go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}} ' ./... | \
         grep -v '/test/machine ' | cut -d ' ' -f 1
+# The command line is tested without the race detector, with which both engines'
+# clients would be compiled once more; make test does that.
+as-built = CGO_ENABLED=0 GOFLAGS=-trimpath
 # The same flags in check and in unit, so that unit finds check's results in the cache.
 unit-flags = $(TEST_FLAGS) -timeout 20m
 
@@ -66,7 +70,9 @@ down: ## remove everything that make up created
 check: tools ## build, lint, and run the tests that need neither root nor daemons; three minutes
 	@$(phase) build $(MAKE) --no-print-directory build
 	@$(phase) lint $(MAKE) --no-print-directory lint
-	@$(phase) "unit tests, wording and generated docs" test/make/gotest.sh $(unit-flags) $$($(quick))
+	@$(phase) "unit tests and wording" test/make/gotest.sh $(unit-flags) $$($(quick) | grep -v '/cmd/kollet$$')
+	@$(phase) "command line and generated docs" env $(as-built) test/make/gotest.sh -timeout 20m ./cmd/kollet
+	@[ "$$(id -u)" = 0 ] || echo "check: the tests that need root were skipped: $$(grep -rl --include=*_test.go 'needs\.Root(' . | xargs -n 1 dirname | sort -u | xargs); make test runs them"
 
 test: ## set up what is missing, then run make check and every other test
 	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps tools
@@ -109,8 +115,8 @@ $(GOLANGCI_LINT):
 # programs, packages come from the same cache. Of the pair of files that the tag
 # faults selects from, it sees one; go vet sees the other.
 lint: tools build ## the linters of .golangci.yml, shellcheck, package hosts, versions, ansible-lint
-	CGO_ENABLED=0 GOFLAGS=-trimpath $(GOLANGCI_LINT) run --allow-parallel-runners ./...
-	CGO_ENABLED=0 GOFLAGS=-trimpath go vet ./agent/journal
+	$(as-built) $(GOLANGCI_LINT) run --allow-parallel-runners ./...
+	$(as-built) go vet ./agent/journal
 	@echo shellcheck
 	@test/make/scripts.sh
 	@echo "package hosts"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/format"
+	"github.com/kollet/kollet/test/needs"
 )
 
 func store(t *testing.T) Store { return Store{Dir: t.TempDir()} }
@@ -41,6 +42,7 @@ func names(t *testing.T, dir string) (list []string) {
 }
 
 func TestWriteAndLoad(t *testing.T) {
+	needs.Root(t)
 	s := store(t)
 	want := write(t, s, 3)
 	got, err := s.Load(3)
@@ -92,6 +94,7 @@ func TestWriteAndLoad(t *testing.T) {
 
 // A generation is there whole or not at all.
 func TestWriteFails(t *testing.T) {
+	needs.Root(t)
 	s := store(t)
 	cause := errors.New("no space")
 	inPrepare := 0
@@ -131,6 +134,7 @@ func TestWriteFails(t *testing.T) {
 
 // What a crash left changes nothing and goes.
 func TestLeftovers(t *testing.T) {
+	needs.Root(t)
 	s := store(t)
 	write(t, s, 1)
 	for _, left := range []string{".new-000002/nova/config", ".new-000002/stale", ".old-000001/nova", ".old-000007", "notes", "7", "-00001"} {
@@ -163,6 +167,7 @@ func TestLeftovers(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
+	needs.Root(t)
 	s := store(t)
 	write(t, s, 1)
 	for range 2 {
@@ -179,6 +184,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestCurrent(t *testing.T) {
+	needs.Root(t)
 	s := store(t)
 	if g, err := s.Current(); err != nil || g.Number != 0 {
 		t.Errorf("without a link: %+v, %v", g, err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/test/needs"
 )
 
 func try1(t *testing.T, target Target, p nodefile.Probe) error {
@@ -124,6 +125,7 @@ func listen(t *testing.T, path string) {
 // Links are resolved in the container's file system: an absolute link to its own
 // socket is followed, one to a socket of the host is not.
 func TestUnix(t *testing.T) {
+	needs.Root(t)
 	root, err := os.MkdirTemp("", "root") //nolint:usetesting // a socket's path is short
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/seed"
+	"github.com/kollet/kollet/test/needs"
 )
 
 func write(t *testing.T, path, content string) {
@@ -31,6 +32,7 @@ func command(t *testing.T, name string, args ...string) string {
 
 // Other programs read the label, the names and the contents.
 func TestImage(t *testing.T) {
+	needs.Root(t)
 	for _, format := range []seed.Format{seed.NoCloud, seed.ConfigDrive} {
 		t.Run(string(format), func(t *testing.T) {
 			s := made(t, full, format)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kollet/kollet/agent/seed"
+	"github.com/kollet/kollet/test/needs"
 )
 
 const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBXBzdl5f2UaGPSSlc2Y6WLuIWBHbgFhZxPYOlylTd1+ operator"
@@ -127,6 +128,7 @@ func TestCloudInitReadsSeeds(t *testing.T) {
 // The node's network files contain the default routes, for every way in which an
 // image configures its network.
 func TestCloudInitRendersTheNetwork(t *testing.T) {
+	needs.Root(t)
 	for _, c := range []struct{ renderer, four, six string }{
 		{"eni", "10.0.0.1", "fe80::1"},
 		{"netplan", "10.0.0.1", "fe80::1"},

@@ -17,6 +17,7 @@ import (
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/test/needs"
 )
 
 // shelf is an engine that only lists and removes, and notes what it did.
@@ -128,6 +129,7 @@ func TestCollectGenerations(t *testing.T) {
 // A generation whose record cannot be read stops nothing, and costs no image
 // that it may need.
 func TestCollectAroundDamage(t *testing.T) {
+	needs.Root(t)
 	for name, damage := range map[string]func(manifest string) error{
 		"torn": func(m string) error { return os.WriteFile(m, []byte(`{"number": 3, "serv`), 0o600) },
 		"gone": os.Remove,

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/test/needs"
 )
 
 // These tests run the real program as the first process of a pid namespace and
@@ -76,9 +77,7 @@ type container struct {
 
 func newContainer(t testing.TB) container {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Fatal("this test needs root")
-	}
+	needs.Root(t)
 	c := container{root: t.TempDir()}
 	c.gate = filepath.Join(c.root, gate.Dir)
 	for _, dir := range []string{".kollet", "bin", "dev", "etc", "tmp", "var/lib/nova", gate.Config} {

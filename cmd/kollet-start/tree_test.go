@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/test/needs"
 )
 
 // Trees are written as lines of MODE OWNER PATH [= CONTENT | -> TARGET]:
@@ -22,6 +24,7 @@ import (
 
 func plant(t *testing.T, root, tree string) {
 	t.Helper()
+	needs.Root(t)
 	for line := range strings.Lines(tree) {
 		f := strings.Fields(line)
 		if len(f) == 0 {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/kollet/kollet/test/needs"
 )
 
 func TestFind(t *testing.T) {
@@ -53,6 +55,7 @@ func beside(t *testing.T) {
 }
 
 func TestInstall(t *testing.T) {
+	needs.Root(t)
 	beside(t)
 	dir := filepath.Join(t.TempDir(), "bin")
 	path, err := Install(dir)
