@@ -17,7 +17,7 @@ const (
 	// The engine and the host.
 	Unreachable     Kind = "engine unreachable"
 	Forbidden       Kind = "no permission to use the engine"
-	NotFound        Kind = "not found"     // an image or a container, on this machine
+	NotFound        Kind = "not found"     // an image or a container, on this host
 	MissingImage    Kind = "missing image" // not found, and needed to create a container
 	NameTaken       Kind = "name taken"
 	BeingRemoved    Kind = "container being removed"
