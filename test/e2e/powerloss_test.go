@@ -98,7 +98,7 @@ func shutDownBootstrap(t *testing.T, p *protocol) {
 	if err == nil {
 		t.Fatalf("the bootstrap was not interrupted:\n%s", out.String())
 	}
-	contains(t, out.String(), "interrupted in pull", "the next boot does")
+	contains(t, out.String(), "interrupted in pull", "the next boot continues it")
 	if n.exists(firstboot.FinishedPath) {
 		t.Fatalf("the bootstrap finished: %+v", n.finished())
 	}

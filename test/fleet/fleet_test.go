@@ -223,7 +223,7 @@ func orphaned(t *testing.T, c *control) {
 func drifted(t *testing.T, c *control) {
 	c.play("verify").exits(0).prints("5 no drift").unchanged()
 	c.nodes[4].run("docker stop beta")
-	c.play("verify").exits(2).prints("node5 differs", "container beta does not run", "4 no drift, 1 differs")
+	c.play("verify").exits(2).prints("node5 differs", "container beta is not running", "4 no drift, 1 differs")
 }
 
 // pulled upgrades node5, which drifted, with ansible-pull from a Git repository.
