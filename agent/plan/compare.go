@@ -44,7 +44,7 @@ func compare(store generation.Store, s generation.Service, files []generation.Re
 		c.Action = Replace
 	case !SamePolicy(old, s):
 		c.Action = UpdatePolicy
-		c.Spec = append(c.Spec, "healthcheck, order or reference: the container stays")
+		c.Spec = append(c.Spec, "healthcheck, order or reference changed; the container is kept")
 	}
 	return c, nil
 }
