@@ -24,7 +24,7 @@ IMAGES         := nova-libvirt nova-compute neutron-linuxbridge-agent \
 IMAGE_VERSIONS := 26.2.2 26.2.2-1
 
 GOLANGCI_LINT_VERSION := v2.15.0
-GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 BENCHSTAT     := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # golangci-lint takes minutes to compile, so it is compiled once, into a directory
