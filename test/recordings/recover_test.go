@@ -196,8 +196,7 @@ func refusal(t *testing.T, command string, p Point, err error) {
 	}
 	words := []string{unknown.File, "no format number", "written by", "use th"}
 	if command == "recover" {
-		var operator node.NeedsOperator
-		if !errors.As(err, &operator) {
+		if _, ok := errors.AsType[node.NeedsOperator](err); !ok {
 			t.Errorf("%s does not ask for an operator: %v", command, err)
 		}
 		words = append(words, "journal/000002.jsonl")
