@@ -44,7 +44,7 @@ parts = go list ./... | grep -vE '/test/(e2e|fleet|vm)$$'
 quick = go list -f '{{.ImportPath}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}} ' ./... | \
         grep -v '/test/machine ' | cut -d ' ' -f 1
 # The command line is tested without the race detector, with which both engines'
-# clients would be compiled once more; make test does that.
+# clients would have to be compiled again; make test does that.
 as-built = CGO_ENABLED=0 GOFLAGS=-trimpath
 # The same flags in check and in unit, so that unit finds check's results in the cache.
 unit-flags = $(TEST_FLAGS) -timeout 20m
