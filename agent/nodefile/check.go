@@ -31,7 +31,7 @@ type document struct {
 func parse(name string, data []byte, into any, problems *report.Problems) *document {
 	d := &document{name: name, places: map[string]report.Place{}, zeros: map[string]bool{}, problems: problems}
 	before := problems.Len()
-	if d.root = d.only(data); d.root != nil {
+	if d.root = d.parseOne(data); d.root != nil {
 		d.checkKeys(d.root, "")
 	}
 	if problems.Len() > before {
@@ -51,8 +51,8 @@ func parse(name string, data []byte, into any, problems *report.Problems) *docum
 	return d
 }
 
-// only returns the root of a file's only document.
-func (d *document) only(data []byte) *yaml.Node {
+// parseOne parses a file that holds exactly one document, and returns its root.
+func (d *document) parseOne(data []byte) *yaml.Node {
 	var doc, more yaml.Node
 	in := yaml.NewDecoder(bytes.NewReader(data))
 	err := in.Decode(&doc)
@@ -122,7 +122,7 @@ func (d *document) at(n *yaml.Node) report.Place {
 
 // place returns the place of a key, or of its nearest parent.
 func (d *document) place(key string) report.Place {
-	for ; key != ""; key = above(key) {
+	for ; key != ""; key = parentKey(key) {
 		if at, ok := d.places[key]; ok {
 			return at
 		}
@@ -130,8 +130,8 @@ func (d *document) place(key string) report.Place {
 	return report.Place{File: d.name}
 }
 
-// above returns the parent of a key; empty at the top.
-func above(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
+// parentKey returns the parent of a key; empty at the top.
+func parentKey(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
 var durationType = reflect.TypeFor[time.Duration]()
 

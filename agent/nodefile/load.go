@@ -63,9 +63,9 @@ func Parse(name string, data []byte, profiles Profiles, change Change) (*Node, e
 	if err := node.addProfile(profiles, &problems); err != nil {
 		return nil, err
 	}
-	node.change(change, &problems)
-	node.enums(&problems)
-	node.complete()
+	node.apply(change, &problems)
+	node.validateSettings(&problems)
+	node.setDefaults()
 	node.validate(&problems)
 	return node, problems.Err()
 }
@@ -74,7 +74,7 @@ func defaults() *Node {
 	return &Node{Profile: "compute", Engine: "docker", Network: "linuxbridge", KeepGenerations: 3, Images: Images{PullPolicy: "missing"}}
 }
 
-func (n *Node) change(c Change, problems *report.Problems) {
+func (n *Node) apply(c Change, problems *report.Problems) {
 	n.Images.Tag = cmp.Or(c.Tag, n.Images.Tag)
 	n.Images.PullPolicy = cmp.Or(c.PullPolicy, n.Images.PullPolicy)
 	for _, name := range slices.Sorted(maps.Keys(c.Images)) {
@@ -139,7 +139,7 @@ func (n *Node) mergeServices(base map[string]Service, problems *report.Problems)
 	own := n.Services
 	n.Services = map[string]Service{}
 	for name, service := range base {
-		stamp(&service, n.base, "services."+name)
+		setOrigins(&service, n.base, "services."+name)
 		n.Services[name] = service
 	}
 	if own == nil {
@@ -158,7 +158,7 @@ func (n *Node) mergeServices(base map[string]Service, problems *report.Problems)
 				return syntax(n.own.name, err)
 			}
 		}
-		stamp(&service, n.own, key)
+		setOrigins(&service, n.own, key)
 		service.Volumes = mergeBy(mounts, service.Volumes, problems, func(m Volume) (string, Origin) { return path.Clean(m.Target), m.Origin })
 		service.Config = mergeBy(config, service.Config, problems, func(f ConfigFile) (string, Origin) { return path.Clean(f.Dest), f.Origin })
 		service.Ulimits = mergeBy(ulimits, service.Ulimits, problems, func(u Ulimit) (string, Origin) { return u.Name, u.Origin })
@@ -167,9 +167,9 @@ func (n *Node) mergeServices(base map[string]Service, problems *report.Problems)
 	return nil
 }
 
-// stamp sets the origins of the entries of a service's lists. Entries from the
+// setOrigins sets the origins of the entries of a service's lists. Entries from the
 // profile already have theirs and keep it.
-func stamp(s *Service, d *document, key string) {
+func setOrigins(s *Service, d *document, key string) {
 	for _, list := range []struct {
 		name  string
 		value reflect.Value
@@ -223,7 +223,7 @@ func child(n *yaml.Node, key string) *yaml.Node {
 // Place returns the place of a key in the node file, else in the profile, else
 // that of its nearest parent.
 func (n *Node) Place(key string) report.Place {
-	for ; key != ""; key = above(key) {
+	for ; key != ""; key = parentKey(key) {
 		for _, d := range []*document{n.own, n.base} {
 			if d == nil {
 				continue

@@ -22,8 +22,8 @@ var reserved = []string{"manifest.json", "kollet-start"}
 
 var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]+$`)
 
-// enums checks values that the merge and later checks depend on.
-func (n *Node) enums(problems *report.Problems) {
+// validateSettings checks values that the merge and later checks depend on.
+func (n *Node) validateSettings(problems *report.Problems) {
 	oneOf := func(key, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {
 			problems.Addf(n.Place(key), key, "expected one of %s, got %q", strings.Join(allowed, ", "), value)
@@ -51,8 +51,8 @@ func CheckArchive(pattern string) error {
 	return nil
 }
 
-// complete sets the defaults.
-func (n *Node) complete() {
+// setDefaults sets the defaults.
+func (n *Node) setDefaults() {
 	maps.DeleteFunc(n.Services, func(_ string, s Service) bool { return s.Disabled })
 	absent := func(name string) bool { _, there := n.Services[name]; return !there }
 	for name, s := range n.Services {
