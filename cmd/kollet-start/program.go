@@ -126,7 +126,7 @@ func interpreterOf(path string) (string, error) {
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 		return elfInterpreter(fd, head), nil
 	case !bytes.Contains(head, []byte{0}): // binfmt_misc may run other programs, but no text
-		return "", exit(gate.ExitExec, errors.New("neither a program nor a script that begins with #!")) //nolint:staticcheck // not an exclamation
+		return "", exit(gate.ExitExec, errors.New("neither a program nor a script with a #! line"))
 	}
 	return "", nil
 }
