@@ -22,7 +22,7 @@ var reserved = []string{"manifest.json", "kollet-start"}
 
 var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]+$`)
 
-// validateSettings checks values that the merge and later checks depend on.
+// validateSettings checks the keys outside of services.
 func (n *Node) validateSettings(problems *report.Problems) {
 	oneOf := func(key, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {
