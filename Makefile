@@ -78,7 +78,7 @@ test: ## set up what is missing, then run make check and every other test
 	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps tools
 	@$(phase) check $(MAKE) --no-print-directory check
 	@$(phase) guest $(MAKE) --no-print-directory guest
-	@$(phase) "unit tests that need root" $(MAKE) --no-print-directory unit
+	@$(phase) "other unit tests" $(MAKE) --no-print-directory unit
 	@$(phase) images $(MAKE) --no-print-directory images
 	@$(phase) "end-to-end tests" $(MAKE) --no-print-directory e2e
 	@$(phase) "node image" $(MAKE) --no-print-directory node-image
