@@ -30,21 +30,21 @@ func TestRecord(t *testing.T) {
 	r.record(filepath.Join(dir, "discard.txtar"), "An upgrade that fails while it is staged, killed after the failure and after each record that follows.", func() []recordings.Point {
 		return r.killedAtEach("upgrade", "entrypoint: [/no/such/program]", `"event":"failed"`)
 	})
-	r.record(filepath.Join(dir, "rollback.txtar"), "An upgrade that fails after the cut over, killed after the failure and after each record that follows.", func() []recordings.Point {
+	r.record(filepath.Join(dir, "rollback.txtar"), "An upgrade that fails after the cutover, killed after the failure and after each record that follows.", func() []recordings.Point {
 		return r.killedAtEach("upgrade", "command: [sulk]", `"event":"failed"`)
 	})
-	r.record(filepath.Join(dir, "recovery.txtar"), "The recovery of an upgrade that was killed in the last cut over, killed after each record.", func() []recordings.Point {
+	r.record(filepath.Join(dir, "recovery.txtar"), "The recovery of an upgrade that was killed in the last cutover, killed after each record.", func() []recordings.Point {
 		return r.killedAtEach("recover", serves, `"event":"undo"`)
 	})
 }
 
-// serves is a program of beta's that works.
+// serves is a command with which beta works.
 const serves = `command: [serve, "127.0.0.1:7002"]`
 
-// lastCutOver is the record that announces the cut over of beta and gamma.
+// lastCutOver is the number of the record that begins the cutover of beta and gamma.
 const lastCutOver = 16
 
-// recorder runs one node after another.
+// recorder records one node after another.
 type recorder struct {
 	t *testing.T
 	*protocol
@@ -62,10 +62,10 @@ func (r *recorder) record(path, comment string, scenario func() []recordings.Poi
 	r.n.clear()
 }
 
-// killedAtEach runs a command until it is no longer killed, each time killed one
-// record later: the upgrade to a program of beta's, or the recovery of one that
-// was killed in its last cut over. It returns the states whose journals contain
-// a text.
+// killedAtEach repeats a command and kills it one record later each time, until it ends
+// before it is killed. The command is an upgrade to a command of beta, or the recovery
+// of an upgrade that was killed in its last cutover. It returns the states whose
+// journals contain a text.
 func (r *recorder) killedAtEach(command, beta, text string) []recordings.Point {
 	var points []recordings.Point
 	first := 1
@@ -77,7 +77,7 @@ func (r *recorder) killedAtEach(command, beta, text string) []recordings.Point {
 		r.configure("v2", beta)
 		if command == "recover" {
 			if o, killed := r.n.killedAt(lastCutOver, "upgrade"); !killed {
-				r.t.Fatalf("not killed\n%s", o.all())
+				r.t.Fatalf("the upgrade was not killed\n%s", o.all())
 			}
 		}
 		if _, killed := r.n.killedAt(at, command); !killed {
@@ -89,8 +89,8 @@ func (r *recorder) killedAtEach(command, beta, text string) []recordings.Point {
 	}
 }
 
-// base brings the node to its first generation, on which every recording is
-// based, so that they share most of their files.
+// base brings the node to its first generation. All recordings begin there, so that
+// they share most of their files.
 func (r *recorder) base() {
 	if r.n != nil && r.n.status().Generation == 1 {
 		check(r.t, os.RemoveAll(r.n.path(node.StateDir+"/journal/000002.jsonl")))
@@ -132,7 +132,7 @@ services:
 `, r.registry.Addr, tag, beta))
 }
 
-// point reads the state of the node, and the one that recovery takes it to.
+// point reads the state of the node before and after recovery.
 func (r *recorder) point() recordings.Point {
 	p := recordings.Point{Containers: r.containers()}
 	var err error

@@ -59,7 +59,7 @@ var waves = []string{"-e", `{"kollet_waves": [1, 2]}`}
 func (c *control) all(version string) {
 	c.t.Helper()
 	for _, n := range c.nodes {
-		n.wants(version)
+		n.runsVersion(version)
 	}
 }
 
@@ -89,7 +89,7 @@ func checked(t *testing.T, c *control) {
 	if after := c.nodes[1].run("cat /etc/kollet/node.yaml"); after != before {
 		t.Fatalf("the node file changed:\n%s", after)
 	}
-	c.nodes[1].wants("v1")
+	c.nodes[1].runsVersion("v1")
 	if _, err := os.Stat(c.path("kollet-windows")); err == nil {
 		t.Fatal("check mode began a window")
 	}
@@ -115,7 +115,7 @@ func stopped(t *testing.T, c *control) {
 		"2 committed, 1 rolled back, 2 untouched; a node failed, so later waves were not started",
 		"node3: rolled back: the node is back on generation 1: alpha: ")
 	for i, version := range []string{"v2", "v2", "v1", "v1", "v1"} {
-		c.nodes[i].wants(version)
+		c.nodes[i].runsVersion(version)
 	}
 	if got := c.generations(); !slices.Equal(got, []int{2, 2, 1, 1, 1}) {
 		t.Fatalf("generations are %v", got)
@@ -178,7 +178,7 @@ func disappeared(t *testing.T, c *control) {
 	p.wait().exits(2).prints("node3 committed", "node4 unreachable", "it became unreachable", "node5 committed", "4 committed, 1 unreachable")
 	for _, n := range c.nodes {
 		if n != lost {
-			n.wants("v3")
+			n.runsVersion("v3")
 		}
 	}
 	// The node is still unreachable, so the upgrade does not start.
@@ -186,7 +186,7 @@ func disappeared(t *testing.T, c *control) {
 	c.play("upgrade", append(waves, "-e", "kollet_window=third")...).exits(2).prints("node4 cannot be reached; no node was changed")
 	for _, n := range c.nodes {
 		if n != lost {
-			n.wants("v3")
+			n.runsVersion("v3")
 		}
 	}
 	c.version("v3")
@@ -198,7 +198,7 @@ func recovered(t *testing.T, c *control) {
 	lost.await()
 	c.play("status", "-e", "kollet_require_healthy=true").exits(2).prints("4 healthy, 1 failed", "node4 failed", "an upgrade was interrupted")
 	c.play("recover").exits(0).prints("node4 recovered, rolled back", "4 nothing to recover")
-	lost.wants("v1")
+	lost.runsVersion("v1")
 	c.play("upgrade", append(waves, "-e", "kollet_window=second")...).exits(0).prints("4 nothing to do, 1 committed")
 	c.all("v3")
 }

@@ -199,9 +199,9 @@ func (n *testNode) status() agent.Status {
 	return s
 }
 
-// wants requires that the node is healthy, that image, config file and answer of each
+// runsVersion requires that the node is healthy, that image, config file and answer of each
 // service are of a version, and that there is no drift.
-func (n *testNode) wants(version string) {
+func (n *testNode) runsVersion(version string) {
 	n.site.t.Helper()
 	s := n.status()
 	if !s.Healthy || s.Interrupted || len(s.Services) != 2 {
