@@ -22,7 +22,7 @@ type Entry struct {
 	Current    bool                   `json:"current"`
 	Kept       bool                   `json:"kept"` // can be rolled back to
 	Why        string                 `json:"why,omitempty"`
-	Phases     []Phase                `json:"phases"`
+	Steps      []StepTime             `json:"steps"`
 	Gaps       map[string]journal.Gap `json:"gaps,omitempty"`
 }
 
@@ -41,8 +41,8 @@ func (s *Seconds) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Phase is how long a step took.
-type Phase struct {
+// StepTime is how long a step took.
+type StepTime struct {
 	Step string  `json:"step"`
 	Took Seconds `json:"seconds"`
 }
@@ -78,7 +78,7 @@ func (a *Agent) History() ([]Entry, error) {
 }
 
 func entry(number int, records []journal.Record) Entry {
-	e := Entry{Generation: number, Phases: []Phase{}}
+	e := Entry{Generation: number, Steps: []StepTime{}}
 	var begun time.Time
 	for i, r := range records {
 		if i == 0 { // its beginning, unless a crash left nothing but recovery's end
@@ -90,11 +90,11 @@ func entry(number int, records []journal.Record) Entry {
 		case journal.Intent, journal.Undo:
 			begun = r.Time
 		case journal.Done:
-			e.Phases = append(e.Phases, Phase{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
+			e.Steps = append(e.Steps, StepTime{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
 		case journal.Undone:
-			e.Phases = append(e.Phases, Phase{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
+			e.Steps = append(e.Steps, StepTime{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
 		case journal.Failed:
-			e.Phases = append(e.Phases, Phase{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
+			e.Steps = append(e.Steps, StepTime{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
 			if e.Why == "" {
 				e.Why = r.Note
 			}

@@ -25,8 +25,8 @@ func TestEntry(t *testing.T) {
 		at(61, journal.Record{Event: journal.Undone, Step: journal.Step{Kind: journal.CutOver, Services: []string{"a"}}}),
 		at(62, journal.Record{Event: journal.End, Outcome: journal.RolledBack}),
 	})
-	want := []Phase{{"pull", Seconds(3 * time.Second)}, {"cut over a (failed)", Seconds(2 * time.Second)}, {"cut over a (failed)", Seconds(2 * time.Second)}, {"undo cut over a", Seconds(time.Second)}}
-	if !slices.Equal(e.Phases, want) || e.Why != "the cause" || e.Took != Seconds(62*time.Second) || e.From != 6 || e.Generation != 7 || e.Outcome != journal.RolledBack || e.Reason != "upgrade" {
+	want := []StepTime{{"pull", Seconds(3 * time.Second)}, {"cut over a (failed)", Seconds(2 * time.Second)}, {"cut over a (failed)", Seconds(2 * time.Second)}, {"undo cut over a", Seconds(time.Second)}}
+	if !slices.Equal(e.Steps, want) || e.Why != "the cause" || e.Took != Seconds(62*time.Second) || e.From != 6 || e.Generation != 7 || e.Outcome != journal.RolledBack || e.Reason != "upgrade" {
 		t.Errorf("got %+v", e)
 	}
 	gaps := map[string]journal.Gap{"a": {Ended: 1}}
@@ -36,7 +36,7 @@ func TestEntry(t *testing.T) {
 	}
 	// A crash left an empty journal; recovery ended it.
 	e = entry(9, []journal.Record{at(3, journal.Record{Event: journal.End, Outcome: journal.Discarded})})
-	if e.Took != 0 || !e.Started.Equal(time.Unix(1003, 0)) || e.Outcome != journal.Discarded || len(e.Phases) > 0 {
+	if e.Took != 0 || !e.Started.Equal(time.Unix(1003, 0)) || e.Outcome != journal.Discarded || len(e.Steps) > 0 {
 		t.Errorf("an end alone: %+v", e)
 	}
 	if e := entry(9, nil); e.Generation != 9 || e.Took != 0 {

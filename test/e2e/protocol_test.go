@@ -246,11 +246,11 @@ func group(t *testing.T, p *protocol) {
 	var e []agent.Entry
 	n.ask(&e, "history")
 	found := false
-	for _, phase := range e[0].Phases {
-		found = found || phase.Step == "cut over alpha, gamma"
+	for _, step := range e[0].Steps {
+		found = found || step.Step == "cut over alpha, gamma"
 	}
 	if !found {
-		t.Fatalf("phases: %+v", e[0].Phases)
+		t.Fatalf("steps: %+v", e[0].Steps)
 	}
 }
 

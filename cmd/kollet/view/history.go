@@ -70,7 +70,7 @@ func (e Entry) text(t *text) {
 		t.painted(red, "%s", e.Why)
 	}
 	var rows [][]string
-	for _, p := range e.Phases {
+	for _, p := range e.Steps {
 		rows = append(rows, []string{p.Step, shortDuration(time.Duration(p.Took))})
 	}
 	if len(rows) > 0 {

@@ -137,7 +137,7 @@ no drift: 2 services match generation 4
 	{"entry", Entry{
 		Generation: 4, From: 3, Reason: "upgrade", Started: noon.Add(-time.Minute), Took: agent.Seconds(1500 * time.Millisecond),
 		Outcome: journal.RolledBack, Why: "verify: nova-compute is not healthy", Kept: true,
-		Phases: []agent.Phase{{Step: "pull", Took: agent.Seconds(12 * time.Millisecond)}, {Step: "verify (failed)", Took: agent.Seconds(time.Second)}},
+		Steps: []agent.StepTime{{Step: "pull", Took: agent.Seconds(12 * time.Millisecond)}, {Step: "verify (failed)", Took: agent.Seconds(time.Second)}},
 	}, `
 generation 4, from 3: upgrade
 started 2026-01-02 11:59:00 UTC (about a minute ago), took 1.5s
