@@ -35,7 +35,9 @@ func Run(ctx context.Context, n *node.Node) []Check {
 	if engine.Level != Bad {
 		checks = append(checks, checkLiveRestore(info), CheckDisk(n.Host, info.Root), checkHostLibvirt(ctx, n))
 	}
-	return append(checks, checkMachined(n.Host), checkModules(n.Host), checkKVM(n.Host), checkClock(n.Host), checkCloudInit(n.Host), checkJournal(n), checkNodeFile(n))
+	nodeFile, services := checkNodeFile(n)
+	checks = append(checks, checkMachined(n.Host), checkModules(n.Host), checkKVM(n.Host), checkClock(n.Host), checkCloudInit(n.Host), checkJournal(n), nodeFile)
+	return append(checks, checkShared(n.Host, services)...)
 }
 
 // Precheck does the checks without which an upgrade must not begin, and returns
@@ -66,13 +68,14 @@ func checkJournal(n *node.Node) Check {
 	return Check{Name: "journal", Level: Fine, Text: "no upgrade is open"}
 }
 
-func checkNodeFile(n *node.Node) Check {
-	_, err := target.Read(n, target.Options{}, "check")
+// checkNodeFile also returns the services of a node file without problems.
+func checkNodeFile(n *node.Node) (Check, []generation.Service) {
+	t, err := target.Read(n, target.Options{}, "check")
 	if _, ok := errors.AsType[node.BadInput](err); ok {
-		return Check{"node file", Bad, err.Error(), "fix it; `kollet plan` reads it again"}
+		return Check{"node file", Bad, err.Error(), "fix it; `kollet plan` reads it again"}, nil
 	}
 	if err != nil {
-		return Check{"node file", Bad, err.Error(), "make it readable"}
+		return Check{"node file", Bad, err.Error(), "make it readable"}, nil
 	}
-	return Check{Name: "node file", Level: Fine, Text: n.NodeFilePath()}
+	return Check{Name: "node file", Level: Fine, Text: n.NodeFilePath()}, t.Services
 }

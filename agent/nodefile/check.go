@@ -218,8 +218,8 @@ var elsewhere = map[string]string{
 	"every": "interval", "periodSeconds": "interval",
 	"within": "start_period", "initialDelaySeconds": "start_period",
 	"limit": "timeout", "timeoutSeconds": "timeout",
-	"terminationGracePeriodSeconds": "stop_grace_period",
-	"imagePullPolicy":               "pull_policy",
+	"stop_grace": "stop_grace_period", "terminationGracePeriodSeconds": "stop_grace_period",
+	"imagePullPolicy": "pull_policy",
 }
 
 func (d *document) checkStruct(n *yaml.Node, t reflect.Type, key string) {

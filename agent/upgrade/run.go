@@ -63,6 +63,9 @@ func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 		return Result{}, err
 	}
 	changes, images, err := plan.Make(ctx, n, t, current)
+	if err != nil && ctx.Err() != nil {
+		return Result{}, errors.New("nothing was touched: interrupted in plan")
+	}
 	if err != nil {
 		return Result{}, err
 	}

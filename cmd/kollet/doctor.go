@@ -21,7 +21,7 @@ problem would make an upgrade fail or harm guests; a warning should be fixed. It
 changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "no problems; there may be warnings",
 			exitFailed: "there are problems",
-		}, exitDone, exitFailed, exitInput),
+		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet doctor`,
 		Args:    cobra.NoArgs,
 		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {

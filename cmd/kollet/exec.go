@@ -28,7 +28,7 @@ Changes to files in the container are lost when the container is replaced, and
 ` + "`kollet verify`" + ` reports them as drift if kollet wrote the files.
 
 Exit status: that of the command. If the command could not be run:
-` + strings.TrimPrefix(exitHelp(map[int]string{exitFailed: "failed"}, exitFailed, exitInput), "\n\nExit status:\n"),
+` + strings.TrimPrefix(exitHelp(map[int]string{exitFailed: "failed"}, exitFailed, exitInput, exitOperator), "\n\nExit status:\n"),
 		Example: `  kollet exec nova-libvirt -- virsh list --all
   kollet exec --user root nova-compute -- bash`,
 		Args:              commandArg,

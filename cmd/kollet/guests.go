@@ -17,7 +17,7 @@ func (a *app) guests() *cobra.Command {
 the service and generation that started it, whose container and image are kept
 until the guest has ended, and whether the guest would survive if that container
 were stopped with the engine's own tools. kollet moves guests out of a container
-before it stops it. The command changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
+before it stops it. The command changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet guests
   kollet guests --output json`,
 		Args: cobra.NoArgs,

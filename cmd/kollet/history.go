@@ -22,7 +22,7 @@ until that task ended, until the new task's gate was opened, and until all probe
 passed. It needs no engine and changes nothing.` + exitHelp(map[int]string{
 			exitFailed: "failed",
 			exitInput:  "invalid input: no such upgrade",
-		}, exitDone, exitFailed, exitInput),
+		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet history
   kollet history 4`,
 		Args:              generationArg,

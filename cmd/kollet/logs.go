@@ -18,7 +18,7 @@ func (a *app) logs() *cobra.Command {
 		Use:   "logs SERVICE",
 		Short: "Show the logs of a service",
 		Long: `Logs prints what the service wrote to standard output and standard error.
---output is ignored. It changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput),
+--output is ignored. It changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet logs --tail 20 --follow nova-compute
   kollet logs --since 10m nova-libvirt`,
 		Args:              cobra.ExactArgs(1),

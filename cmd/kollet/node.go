@@ -88,7 +88,7 @@ func (a *app) readOnly(do action) func(*cobra.Command, []string) error {
 func (a *app) mutating(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return a.withEngine(cmd, func(n *agent.Agent) error {
-			ctx, stop := cancelOnFirstSignal(cmd.Context(), func() { a.print().Say("interrupted; rolling back") })
+			ctx, stop := cancelOnFirstSignal(cmd.Context(), func() { a.print().Say("interrupted; stopping") })
 			defer stop()
 			result, err := do(ctx, n, args)
 			if err != nil {

@@ -19,7 +19,7 @@ func (a *app) plan() *cobra.Command {
 what actually runs. It shows each service that an upgrade would add, replace or
 remove: its image, settings, files (as a diff without secrets) and drift. It
 changes nothing and pulls nothing.` +
-			exitHelp(map[int]string{exitDone: "success, with or without changes", exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitChanges),
+			exitHelp(map[int]string{exitDone: "success, with or without changes", exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitChanges, exitOperator),
 		Example: `  kollet plan
   kollet plan --tag 26.2.2 --exit-code --output json`,
 		Args: cobra.NoArgs,

@@ -23,7 +23,7 @@ The prefetched images are kept until an upgrade uses them; then its generation
 keeps them. If another pull replaces them, the next upgrade or ` + "`kollet gc`" + ` removes
 them. After a pull has failed or was interrupted, the next one does not fetch
 complete layers again.` +
-			exitHelp(map[int]string{exitFailed: "failed; images that were fetched are kept"}, exitDone, exitFailed, exitInput, exitLocked),
+			exitHelp(map[int]string{exitFailed: "failed; images that were fetched are kept"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet pull
   kollet pull --tag 26.2.2-1`,
 		Args: cobra.NoArgs,

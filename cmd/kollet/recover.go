@@ -21,7 +21,7 @@ any other. Guests and named volumes are kept. If no upgrade was interrupted, it
 does nothing.
 
 The systemd unit that kollet bootstrap installs runs it at each boot, and every
-command that changes the node runs it first.` + exitHelp(map[int]string{exitFailed: "failed; fix the cause and run it again"}, exitDone, exitFailed, exitOperator, exitLocked),
+command that changes the node runs it first.` + exitHelp(map[int]string{exitFailed: "failed; fix the cause and run it again"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet recover
   kollet recover --wait 5m`,
 		Args: cobra.NoArgs,

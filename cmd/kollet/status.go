@@ -19,7 +19,7 @@ runs each probe once. GENERATION is the one in which the service last changed. I
 changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "success, whether the node is healthy or not",
 			exitFailed: "failed; with --exit-code also if the node is not healthy or has no generation",
-		}, exitDone, exitFailed, exitInput),
+		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet status
   kollet status --exit-code --output json`,
 		Args: cobra.NoArgs,

@@ -19,7 +19,7 @@ them. Differences are changes that were made manually; ` + "`kollet upgrade`" + 
 them by replacing the service. Verify itself changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "nothing differs",
 			exitFailed: "something differs, or the comparison failed",
-		}, exitDone, exitFailed, exitInput),
+		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet verify
   kollet verify --output json`,
 		Args: cobra.NoArgs,

@@ -42,8 +42,8 @@ func (a *app) version() *cobra.Command {
 		Use:   "version",
 		Short: "Show kollet's version and the formats that it reads",
 		Long: `Version shows kollet's version, the commit and the Go version that it was built
-from, and the formats that it reads. Files in another format are refused: the
-node file, the journals of upgrades, and the records of generations.` + exitHelp(map[int]string{exitDone: "success"}, exitDone),
+from, and the formats that it reads. Journals of upgrades and records of generations in
+another format are refused, and so are node files with unknown keys.` + exitHelp(map[int]string{exitDone: "success"}, exitDone),
 		Example: `  kollet version
   kollet version --output json`,
 		Args: cobra.NoArgs,
