@@ -1,6 +1,7 @@
 # Everything that a developer does with this tree. make is the only prerequisite on
 # Debian 12, as root: `make up` runs a compute node on this machine, `make test` runs
-# every test, `make check` those that need no root.
+# every test except the slow ones, which have targets of their own, and `make check`
+# those that need no root.
 
 # Go is installed here if the machine has none that is new enough.
 GOROOT_OWN := /usr/local/lib/kollet-go
@@ -74,7 +75,7 @@ check: tools ## build, lint, and run the tests that need neither root nor daemon
 	@$(phase) "command line and generated docs" env $(as-built) test/make/gotest.sh -timeout 20m ./cmd/kollet
 	@[ "$$(id -u)" = 0 ] || echo "check: the tests that need root were skipped: $$(grep -rl --include=*_test.go 'needs\.Root(' . | xargs -n 1 dirname | sort -u | xargs); make test runs them"
 
-test: ## set up what is missing, then run make check and every other test
+test: ## set up what is missing, then run all tests except test-vm, test-podman, fuzz and bench*
 	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps tools
 	@$(phase) check $(MAKE) --no-print-directory check
 	@$(phase) guest $(MAKE) --no-print-directory guest
