@@ -44,8 +44,8 @@ func (t *transaction) cutOver(ctx context.Context, g group) error {
 	return t.cleanUp(ctx, stopping)
 }
 
-// handOver stops the old tasks and starts the new ones. Services are away only
-// in here.
+// handOver stops the old tasks and opens the gates of the new ones. Each
+// service's gap begins in here, and ends when its new task answers.
 func (t *transaction) handOver(ctx context.Context, stopping []oldTask, starting []newTask) error {
 	for _, old := range stopping {
 		if err := t.node.Host.Deprioritize(old.cgroup.Shim); err != nil {

@@ -25,7 +25,7 @@ type transaction struct {
 
 	started  []step                 // steps whose intent is in the journal, in order
 	previous map[string][]string    // service: containers that ran before its cut over
-	gaps     map[string]journal.Gap // service: how long it was away
+	gaps     map[string]journal.Gap // by service
 	guests   []guest.Guest          // that ran before the first cut over
 	watch    *watch                 // of the containers that were cut over
 }
