@@ -14,8 +14,9 @@ import (
 	"github.com/kollet/kollet/agent/format"
 )
 
-// Format is the number of the records' format: the one that this kollet writes
-// and the only one that it reads. A new field is a new format.
+// Format is the number of the format of generation records and of the list of
+// prefetched images. This kollet writes and reads this format only. A new field is
+// a new format; docs/development.md describes what raising the number takes.
 const Format = 1
 
 // record is a generation's manifest.json.

@@ -11,9 +11,9 @@ import (
 	"github.com/kollet/kollet/agent/format"
 )
 
-// Format is the number of the journals' format: the one that this kollet writes
-// and the only one that it reads. A new event, step, outcome or field is a new
-// format.
+// Format is the number of the journals' format. This kollet writes and reads this
+// format only. A new event, step, outcome or field is a new format;
+// docs/development.md describes what raising the number takes.
 const Format = 1
 
 // Event says what a record is about.
