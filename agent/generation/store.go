@@ -101,8 +101,15 @@ func (s Store) Load(number int) (Generation, error) {
 		return g, fmt.Errorf("read generation %d: %w", number, err)
 	}
 	var r record
-	if err := format.Decode(path, data, Format, &r); err != nil {
+	err = format.Decode(path, data, Format, &r)
+	if _, ok := errors.AsType[*format.UnknownError](err); ok {
 		return g, fmt.Errorf("read generation %d: %w", number, err)
+	}
+	if err != nil {
+		return g, fmt.Errorf("read generation %d: %s: damaged record (%w)", number, path, err)
+	}
+	if r.Number != number { // an empty record would be a node without services
+		return g, fmt.Errorf("read generation %d: %s: damaged record (its number is %d)", number, path, r.Number)
 	}
 	return r.Generation, nil
 }

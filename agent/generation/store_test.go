@@ -228,6 +228,24 @@ func TestCurrent(t *testing.T) {
 }
 
 // What another version wrote is refused: what it means is not known.
+// An empty record is not a node without services.
+func TestLoadOfDamaged(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	if err := os.MkdirAll(s.Path(3), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.Path(3), "manifest.json")
+	for _, text := range []string{"", `{"format": 1}`, `{"format": 1, "number": 4}`, `{"format": 1, "number": "3"}`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g, err := s.Load(3)
+		if err == nil || !strings.Contains(err.Error(), path+": damaged record") {
+			t.Errorf("%q: %+v, %v", text, g, err)
+		}
+	}
+}
+
 func TestLoadOfAnotherVersion(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	if err := os.MkdirAll(s.Path(3), 0o700); err != nil {
