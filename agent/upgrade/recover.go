@@ -91,15 +91,15 @@ func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error)
 	if journal.Ended(records) {
 		return r, nil, nil, nil
 	}
-	j, records, err := journal.Reopen(n.Journals(), last, n.Version, n.Host.Now)
-	if err != nil {
-		return r, nil, nil, err
-	}
 	from := current
 	if len(records) > 0 {
 		if from, err = n.Store().Load(records[0].From); err != nil {
-			return r, nil, nil, node.NeedsOperator{Err: errors.Join(err, j.Close())}
+			return r, nil, nil, node.NeedsOperator{Err: err}
 		}
+	}
+	j, records, err := journal.Reopen(n.Journals(), last, n.Version, n.Host.Now) // last: it changes the journal
+	if err != nil {
+		return r, nil, nil, err
 	}
 	tx := newTransaction(n, j, from)
 	tx.to = generation.Generation{Number: last}

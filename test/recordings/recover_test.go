@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -184,6 +185,33 @@ func TestRefuse(t *testing.T) {
 		}
 		_, err := n.History() // it reads the current generation first
 		refusal(t, "history", p, err)
+	})
+}
+
+// If another version wrote the record of the generation before, recovery after a
+// commit is refused before anything is changed: an incomplete last line stays in the
+// journal.
+func TestRefuseRecord(t *testing.T) {
+	const manifest, name = "generations/000001/manifest.json", "journal/000002.jsonl"
+	eachPoint(t, func(t *testing.T, set string, p Point) {
+		if slices.Contains(refused, set) || !p.End.Found || p.End.Current != 2 {
+			t.Skip("refused anyway, or not after a commit")
+		}
+		p.State = maps.Clone(p.State)
+		delete(p.State, "current -> generations/000001")
+		p.State["current -> generations/000002"] = ""
+		p.State[manifest] = strings.Replace(p.State[manifest], `"format": 1`, `"format": 9`, 1)
+		p.State[name] += `{"time":`
+		n := restore(t, p)
+		_, err := n.Recover(t.Context(), 0)
+		var unknown *format.UnknownError
+		if !errors.As(err, &unknown) {
+			t.Errorf("recover: %v", err)
+		}
+		data, err := os.ReadFile(filepath.Join(n.node.State(), name))
+		if err != nil || !strings.HasSuffix(string(data), `{"time":`) || len(n.engine.changes) > 0 {
+			t.Errorf("something was changed: %v, %v\n%s", err, n.engine.changes, data)
+		}
 	})
 }
 
