@@ -2,8 +2,24 @@ package format
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"unicode"
 )
+
+// A file cannot make an error send control characters to the terminal, or fill it.
+func TestPrintable(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for _, e := range []*UnknownError{
+		{File: "f", What: "unknown format 2", Writer: "\x1b[31m9.0\n"},
+		{File: "f", What: "unknown format 2", Step: "\x1b]0;\a", Writer: "9.0"},
+		{File: "f", What: `unknown event "` + long + `"`, Step: long, Writer: long},
+	} {
+		if text := e.Error(); len(text) > 1000 || strings.ContainsFunc(text, unicode.IsControl) {
+			t.Errorf("%.300q", text)
+		}
+	}
+}
 
 func TestDecode(t *testing.T) {
 	type inner struct{ A int }
