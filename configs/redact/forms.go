@@ -33,8 +33,10 @@ func formsOf(value string) []form {
 		return nil
 	}
 	values := []string{value}
-	if trimmed := strings.TrimSpace(value); trimmed != value && len(trimmed) >= shortest {
-		values = append(values, trimmed)
+	for _, text := range []string{strings.TrimSpace(value), oneLine(value, " "), oneLine(value, "; ")} {
+		if len(text) >= shortest && !slices.Contains(values, text) {
+			values = append(values, text)
+		}
 	}
 	var forms []form
 	add := func(whole bool, texts ...string) {
@@ -56,6 +58,18 @@ func formsOf(value string) []form {
 		add(false, urlEncodings(line)...)
 	}
 	return forms
+}
+
+// oneLine returns a value as kollet's own messages have it: each line's words
+// separated by one space, and the lines by separator.
+func oneLine(value, separator string) string {
+	var lines []string
+	for line := range strings.Lines(value) {
+		if words := strings.Fields(line); len(words) > 0 {
+			lines = append(lines, strings.Join(words, " "))
+		}
+	}
+	return strings.Join(lines, separator)
 }
 
 func unique(texts []string) []string {

@@ -6,7 +6,8 @@
 // # What a Redactor finds
 //
 // Of each secret with at least four characters it finds the value, the value
-// without surrounding space, and these forms of both:
+// without surrounding space, the value on one line as kollet's own messages have
+// it, and these forms of all three:
 //
 //   - quoted by Go, JSON (with HTML characters escaped or not, and in ASCII
 //     only) or Python

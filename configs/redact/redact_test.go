@@ -39,6 +39,22 @@ func TestText(t *testing.T) {
 	}
 }
 
+// kollet's messages have the error of an engine or a service on one line, with its
+// words separated by one space (failure.OneLine).
+func TestTextOnOneLine(t *testing.T) {
+	r := redact.New(map[string]string{"spaces": "my  long\tpass", "lines": "one1\n two2\n\nthree3\n"})
+	for text, want := range map[string]string{
+		"refused my long pass: no":                "refused <secret spaces>: no",
+		fmt.Sprintf("%q", "refused my long pass"): `"refused <secret spaces>"`,
+		"got one1; two2; three3; end":             "got <secret lines>; end",
+		"got one1 two2 three3 end":                "got <secret lines> end",
+	} {
+		if got := r.Text(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 // Replacing one of two overlapping forms would leave a part of the other.
 func TestFormsThatOverlap(t *testing.T) {
 	r := redact.New(map[string]string{"a": "onetwo", "b": "twothree!"})
