@@ -61,12 +61,27 @@ func bootstrapCompute(t *testing.T, c *compute) {
 	c.connected("neutron-linuxbridge-agent")
 	c.runsAs("nova-compute", 42436)
 	c.runsAs("neutron-linuxbridge-agent", 42435)
+	for _, service := range s.Services {
+		c.warmedUp(service.Name)
+	}
 	c.must(0, "verify")
 	c.ask(&r, "bootstrap")
 	if r.Outcome != journal.Unchanged {
 		t.Fatalf("bootstrap again: %+v", r)
 	}
 	same(t, s.Services[0], c.service(s.Services[0].Name))
+}
+
+// warmedUp requires that a service's warm-up did not fail. On a busy machine it may be
+// killed at its time limit.
+func (c *compute) warmedUp(service string) {
+	c.t.Helper()
+	log := c.must(0, "logs", service)
+	for line := range strings.Lines(log.all()) {
+		if strings.Contains(line, "warm-up ") && !strings.Contains(line, "killed after") {
+			c.t.Fatalf("%s: %s", service, line)
+		}
+	}
 }
 
 // runsAs requires that a service's first process belongs to a user.
