@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
@@ -97,6 +98,9 @@ func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error)
 			return r, nil, nil, node.NeedsOperator{Err: err}
 		}
 	}
+	if err := knownFormats(n, last); err != nil {
+		return r, nil, nil, node.NeedsOperator{Err: err}
+	}
 	j, records, err := journal.Reopen(n.Journals(), last, n.Version, n.Host.Now) // last: it changes the journal
 	if err != nil {
 		return r, nil, nil, err
@@ -105,6 +109,20 @@ func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error)
 	tx.to = generation.Generation{Number: last}
 	r.Found, r.From, r.To = true, from.Number, last
 	return r, tx, records, nil
+}
+
+// knownFormats refuses what recovery reads later, if another version of kollet
+// wrote it in another format: nothing has been changed yet. A record that is
+// absent or damaged is no reason to refuse before a commit.
+func knownFormats(n *node.Node, to int) error {
+	var unknown *format.UnknownError
+	if _, err := n.Store().Load(to); errors.As(err, &unknown) {
+		return err
+	}
+	if _, err := n.Store().Prefetched(); errors.As(err, &unknown) {
+		return err
+	}
+	return nil
 }
 
 // completeCommit tidies after a commit.

@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 
 	"agent": {"agent/doctor", "agent/fetch", "agent/firstboot", "agent/format", "agent/generation", "agent/guest", "agent/health", "agent/journal",
 		"agent/node", "agent/plan", "agent/target", "agent/upgrade", "containers", "containers/failure"},
-	"agent/upgrade": {"agent/doctor", "agent/fetch", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/health", "agent/host",
+	"agent/upgrade": {"agent/doctor", "agent/fetch", "agent/format", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/health", "agent/host",
 		"agent/journal", "agent/node", "agent/nodefile", "agent/plan", "agent/target", "containers"},
 	"agent/doctor": {"agent/generation", "agent/host", "agent/node", "agent/target", "containers"},
 	"agent/fetch":  {"agent/archive", "agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},

@@ -215,6 +215,37 @@ func TestRefuseRecord(t *testing.T) {
 	})
 }
 
+// Whatever recovery reads is checked before the first change, wherever the upgrade
+// was interrupted: the new generation's record, and the prefetched images.
+func TestRefuseBeforeChanges(t *testing.T) {
+	const manifest, prefetched = "generations/000002/manifest.json", "prefetched.json"
+	eachPoint(t, func(t *testing.T, set string, p Point) {
+		if slices.Contains(refused, set) || !p.End.Found {
+			t.Skip("refused anyway, or nothing to recover")
+		}
+		for _, file := range []string{manifest, prefetched} {
+			p := p
+			p.State = maps.Clone(p.State)
+			if _, exists := p.State[file]; file == manifest && !exists {
+				continue
+			}
+			p.State[file] = strings.Replace(p.State[file], `"format": 1`, `"format": 9`, 1)
+			if file == prefetched {
+				p.State[file] = `{"format": 9}`
+			}
+			n := restore(t, p)
+			_, err := n.Recover(t.Context(), 0)
+			var unknown *format.UnknownError
+			if _, ok := errors.AsType[node.NeedsOperator](err); !ok || !errors.As(err, &unknown) || !strings.HasSuffix(unknown.File, file) {
+				t.Errorf("%s of another format: %v", file, err)
+			}
+			if len(n.engine.changes) > 0 {
+				t.Errorf("%s of another format: changed %v", file, n.engine.changes)
+			}
+		}
+	})
+}
+
 func refusal(t *testing.T, command string, p Point, err error) {
 	t.Helper()
 	var unknown *format.UnknownError
