@@ -20,8 +20,8 @@ import (
 // This file is a node's first boot: bootstrap, and its continuation after a reboot.
 // cloud-init starts a bootstrap only once, so kollet records that one has begun.
 
-// Provisioning is the input of a bootstrap.
-type Provisioning struct {
+// BootstrapOptions is the input of a bootstrap.
+type BootstrapOptions struct {
 	target.Options
 	Unit *firstboot.Unit // to install, without what the node file says; nil: none
 }
@@ -29,7 +29,7 @@ type Provisioning struct {
 // Bootstrap takes a node from nothing to a verified first generation, or to
 // what its node file says if it has one already. firstboot.FinishedPath records
 // how it ended.
-func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (upgrade.Result, error) {
+func (a *Agent) Bootstrap(ctx context.Context, p BootstrapOptions) (upgrade.Result, error) {
 	unlock, err := a.node.Lock()
 	if err != nil {
 		return upgrade.Result{}, err
@@ -42,7 +42,7 @@ func (a *Agent) Bootstrap(ctx context.Context, p Provisioning) (upgrade.Result, 
 	if _, err := a.node.Interrupted(); err != nil {
 		return upgrade.Result{}, err
 	}
-	return a.provision(ctx, p, firstboot.Begun{
+	return a.runBootstrap(ctx, p, firstboot.Begun{
 		Time: a.node.Host.Now().UTC(), Generation: current.Number,
 		Images: p.Images, Tag: p.Tag, Pull: p.Pull, Archives: p.Archives, Wait: p.Wait,
 	})
@@ -77,7 +77,7 @@ func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (upgrade.Resul
 		r, err := interruptedResult(*begun, recovery.Current)
 		return r, true, a.finish(*begun, info, r, err)
 	}
-	r, err := a.provision(ctx, Provisioning{
+	r, err := a.runBootstrap(ctx, BootstrapOptions{
 		Options: target.Options{Images: begun.Images, Tag: begun.Tag, Pull: begun.Pull, Archives: begun.Archives, Wait: begun.Wait},
 		Unit:    unit,
 	}, *begun)
@@ -95,8 +95,8 @@ func interruptedResult(begun firstboot.Begun, current int) (upgrade.Result, erro
 	return r, nil
 }
 
-// provision is a bootstrap between its mark and its record. The lock is held.
-func (a *Agent) provision(ctx context.Context, p Provisioning, begun firstboot.Begun) (upgrade.Result, error) {
+// runBootstrap is a bootstrap between its mark and its record. The lock is held.
+func (a *Agent) runBootstrap(ctx context.Context, p BootstrapOptions, begun firstboot.Begun) (upgrade.Result, error) {
 	resolve := func() (*target.Target, error) { return target.Read(a.node, p.Options, "bootstrap") }
 	t, err := resolve()
 	if err != nil { // the next boot would only repeat it

@@ -23,8 +23,7 @@ const (
 	LogPath      = "/var/log/kollet/provision.log"
 )
 
-// Format is the number of the mark's format: the one that this kollet writes and
-// the only one that it reads. A new field is a new format.
+// Format is the number of the mark's format. A new field is a new format.
 const Format = 1
 
 // mark is the file that marks a bootstrap.

@@ -1,6 +1,6 @@
-// Package nodefile reads a node file: it checks every key, merges the file with
-// its profile, and reports all problems of a document together, each with its
-// file, line and key.
+// Package nodefile reads a node file: it checks every key and merges the file with
+// its profile. It reports problems together, each with its file, line and key:
+// unknown keys and wrong types first, then, if there are none, wrong values.
 package nodefile
 
 import (

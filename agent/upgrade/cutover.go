@@ -97,7 +97,7 @@ func (t *transaction) openAll(ctx context.Context, stopping []oldTask, starting 
 	return nil
 }
 
-// revertCutover undoes a cut over, finished or not: it stops the new containers in
+// revertCutover undoes a cutover, finished or not: it stops the new containers in
 // reverse order, then starts those that ran before in order.
 func (t *transaction) revertCutover(ctx context.Context, g group) error {
 	for _, m := range slices.Backward(g) {

@@ -37,7 +37,7 @@ func (t *transaction) groupOf(services []string) group {
 	return g
 }
 
-// stopsGuestHost reports whether the cut over stops a container that guests
+// stopsGuestHost reports whether the cutover stops a container that guests
 // depend on.
 func (g group) stopsGuestHost() bool {
 	return slices.ContainsFunc(g, func(m member) bool { return m.old.Guests != nil })

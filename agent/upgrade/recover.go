@@ -46,7 +46,7 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 // RecoverLocked is Recover on a node that the caller has locked and whose engine
 // answers. It decides from the journal alone. An upgrade that had committed is
 // finished. Of any other, every step whose intent is in the journal is undone,
-// last first, whether it was done or only started: before the first cut over
+// last first, whether it was done or only started: before the first cutover
 // that discards what was staged, after it that is the roll back.
 func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
 	r, tx, records, err := interrupted(n)

@@ -24,9 +24,9 @@ type transaction struct {
 	outcome journal.Outcome
 
 	started  []step                 // steps whose intent is in the journal, in order
-	previous map[string][]string    // service: containers that ran before its cut over
+	previous map[string][]string    // service: containers that ran before its cutover
 	gaps     map[string]journal.Gap // by service
-	guests   []guest.Guest          // that ran before the first cut over
+	guests   []guest.Guest          // that ran before the first cutover
 	watch    *watch                 // of the containers that were cut over
 }
 

@@ -129,7 +129,7 @@ func (p *bootstrapFlags) run(ctx context.Context, n *agent.Agent, a *app) (upgra
 	}
 	options := p.options()
 	options.Archives, options.Wait = p.archives, p.wait
-	return n.Bootstrap(ctx, agent.Provisioning{Options: options, Unit: unit})
+	return n.Bootstrap(ctx, agent.BootstrapOptions{Options: options, Unit: unit})
 }
 
 // outcomeLine is the last line of the log, except for an error.
