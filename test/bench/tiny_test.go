@@ -35,7 +35,7 @@ func tinies(n *testNode, registry *machine.Registry, count int, first, tag strin
     healthcheck: [{tcp: %q, start_period: 30s, stable: %v, interval: 50ms}]
 `, tinyName(i), image, address, address, stable)
 	}
-	n.write(node.DefaultNodeFile, fmt.Sprintf("profile: none\nengine: %s\nkeep: 1\nservices:\n%s", n.on.name, services.String()))
+	n.write(node.DefaultNodeFile, fmt.Sprintf("profile: none\nengine: %s\nkeep_generations: 1\nservices:\n%s", n.on.name, services.String()))
 }
 
 func tinyName(i int) string { return fmt.Sprintf("tiny-%d", i) }
