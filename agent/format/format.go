@@ -6,7 +6,9 @@ package format
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode"
 )
@@ -91,10 +93,10 @@ func Decode(file string, data []byte, known int, v any) error {
 	}
 	what := h.Unknown(known)
 	if what == "" {
-		if err := json.Unmarshal(data, v); err != nil {
+		var err error
+		if what, err = Strict(data, v); err != nil {
 			return err
 		}
-		what = UnknownField(data, v)
 	}
 	if what != "" {
 		return &UnknownError{File: file, What: what, Writer: h.Kollet}
@@ -102,13 +104,20 @@ func Decode(file string, data []byte, known int, v any) error {
 	return nil
 }
 
-// UnknownField names a field of JSON data that v does not have; empty if it has
-// them all. The data must be readable into v otherwise.
-func UnknownField(data []byte, v any) string {
+// Strict reads JSON data into v, and names a field that v does not have; unknown is
+// empty if v has them all. Data is read once if nothing is wrong with it: every
+// command reads records.
+func Strict(data []byte, v any) (unknown string, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return strings.TrimPrefix(err.Error(), "json: ")
+	strict := d.Decode(v)
+	if strict == nil {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return "", nil
+		}
 	}
-	return ""
+	if err := json.Unmarshal(data, v); err != nil {
+		return "", err
+	}
+	return strings.TrimPrefix(strict.Error(), "json: "), nil
 }

@@ -115,13 +115,16 @@ var (
 // does not know. An error means that the line is damaged.
 func decode(line []byte, first bool) (r Record, unknown string, err error) {
 	var h format.Header
-	if err := json.Unmarshal(line, &h); err != nil {
-		return r, "", err
+	if first {
+		if err := json.Unmarshal(line, &h); err != nil {
+			return r, "", err
+		}
 	}
 	if first && h.Format != 0 && h.Format != Format {
 		return Record{Version: h.Kollet}, h.Unknown(Format), nil // the other fields can have another meaning
 	}
-	if err := json.Unmarshal(line, &r); err != nil {
+	field, err := format.Strict(line, &r)
+	if err != nil {
 		return r, "", err
 	}
 	if unknown := r.unknown(); unknown != "" {
@@ -133,7 +136,7 @@ func decode(line []byte, first bool) (r Record, unknown string, err error) {
 	if first && h.Format == 0 {
 		return r, h.Unknown(Format), nil
 	}
-	return r, format.UnknownField(line, &r), nil
+	return r, field, nil
 }
 
 // unknown names an event, step or outcome that this version does not know.
