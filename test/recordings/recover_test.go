@@ -204,8 +204,7 @@ func TestRefuseRecord(t *testing.T) {
 		p.State[name] += `{"time":`
 		n := restore(t, p)
 		_, err := n.Recover(t.Context(), 0)
-		var unknown *format.UnknownError
-		if !errors.As(err, &unknown) {
+		if _, ok := errors.AsType[*format.UnknownError](err); !ok {
 			t.Errorf("recover: %v", err)
 		}
 		data, err := os.ReadFile(filepath.Join(n.node.State(), name))
