@@ -24,7 +24,9 @@ func WriteFile(path string, data []byte, mode fs.FileMode) error {
 
 // replace is like renameio.WriteFile, which keeps the mode of an existing file.
 func replace(path string, data []byte, mode fs.FileMode) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(mode))
+	// Without a directory it may write to that of TMPDIR first, where secrets would stay
+	// if kollet is killed.
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(mode))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -58,6 +59,23 @@ func TestWriteFile(t *testing.T) {
 	}
 	if got := names(t, dir); got != "file taken" {
 		t.Errorf("left after an error: %s", got)
+	}
+}
+
+// Secrets stay in their directory: another one keeps what was written if kollet is
+// killed.
+func TestWriteFileUsesNoOtherDirectory(t *testing.T) {
+	dir, tmp := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	untouched := time.Unix(1000, 0)
+	if err := os.Chtimes(tmp, untouched, untouched); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteFile(filepath.Join(dir, "secret"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(tmp); err != nil || !info.ModTime().Equal(untouched) {
+		t.Errorf("something was written to TMPDIR: %v, %v", info.ModTime(), err)
 	}
 }
 

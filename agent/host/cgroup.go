@@ -111,6 +111,52 @@ func (h Host) CgroupOf(pid int) (Cgroup, error) {
 	return Cgroup{Shim: shim, host: h, own: own, mounts: mounts}, nil
 }
 
+// ContainerCgroup is CgroupOf for a process that an engine says is the first of a
+// container. It may have exited, and another process may have its number by now; so
+// it has to be in a cgroup that is named after the container's id, as both engines
+// name them. ErrExited, wrapped, if it is not.
+func (h Host) ContainerCgroup(pid int, id string) (Cgroup, error) {
+	at, err := h.Membership(pid)
+	if Gone(err) || err == nil && !at.names(id) {
+		return Cgroup{}, fmt.Errorf("process %d is not in container %.12s: %w", pid, id, ErrExited)
+	}
+	if err != nil {
+		return Cgroup{}, fmt.Errorf("read the cgroup of process %d: %w", pid, err)
+	}
+	return h.CgroupOf(pid)
+}
+
+// OpenContainer opens the first process of a container and reads its cgroup.
+// ErrExited, wrapped, if the container does not run.
+func (h Host) OpenContainer(pid int, id string) (*Process, Cgroup, error) {
+	p, err := Open(pid)
+	if err != nil {
+		return nil, Cgroup{}, err
+	}
+	cgroup, err := h.ContainerCgroup(pid, id)
+	// While the process that was opened runs, nothing else has its number.
+	if exited, perr := p.Exited(0); err == nil && exited {
+		err = fmt.Errorf("process %d: %w", pid, ErrExited)
+	} else if err == nil {
+		err = perr
+	}
+	if err != nil {
+		p.Close()
+		return nil, Cgroup{}, err
+	}
+	return p, cgroup, nil
+}
+
+// names reports whether any path names a container.
+func (m Membership) names(container string) bool {
+	for _, at := range m {
+		if strings.Contains(at, container) {
+			return true
+		}
+	}
+	return false
+}
+
 // Path returns the container's path in a hierarchy, "" if it has no cgroup there.
 func (c Cgroup) Path(hierarchy string) string { return c.own[hierarchy] }
 
@@ -237,6 +283,16 @@ func (c Cgroup) Move(pid int, hierarchy, path string) error {
 		return nil
 	}
 	return err
+}
+
+// Remove removes the cgroup if no process is left in it. That of another process stays,
+// and is harmless.
+func (c Cgroup) Remove() {
+	for hierarchy, own := range c.own {
+		if mount, ok := c.mount(hierarchy); ok && own != "/" {
+			_ = unix.Rmdir(filepath.Join(mount, own))
+		}
+	}
 }
 
 // inheritCPUs copies the parent's CPUs and memory nodes to a new cpuset of

@@ -292,3 +292,29 @@ func write(t testing.TB, path, content string) {
 		t.Fatal(err)
 	}
 }
+
+// An engine's number of a process that has exited may be another process's by now.
+func TestOpenContainer(t *testing.T) {
+	c := machine.NewCgroups(t)
+	_, first := container(t, c, "/abc123")
+	p, cgroup, err := host.Real().OpenContainer(first, "abc123")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	if held := holds(t, cgroup, first); len(held) == 0 {
+		t.Error("its cgroup does not hold it")
+	}
+	ended := child(t, "true")
+	if err := ended.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []struct {
+		pid int
+		id  string
+	}{{first, "def456"}, {os.Getpid(), "abc123"}, {ended.Process.Pid, "abc123"}, {0, "abc123"}} {
+		if _, _, err := host.Real().OpenContainer(at.pid, at.id); !errors.Is(err, host.ErrExited) {
+			t.Errorf("process %d of container %s: %v", at.pid, at.id, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"io"
 	"math/bits"
 	"os"
 	"os/exec"
@@ -106,6 +107,82 @@ func TestPathInside(t *testing.T) {
 	got, err := host.Host{Proc: proc}.PathInside(7, "/link/nova.conf")
 	if err != nil || got != proc+"/7/root/etc/nova/nova.conf" {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A container may put anything in the place of a file.
+func TestReadInside(t *testing.T) {
+	proc := t.TempDir()
+	root := proc + "/7/root"
+	write(t, root+"/etc/ca.pem", "certificates")
+	write(t, proc+"/outside", "secret")
+	for name, target := range map[string]string{"link": "/etc/ca.pem", "out": proc + "/outside", "up": "../../outside"} {
+		if err := os.Symlink(target, root+"/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(root+"/fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := host.Host{Proc: proc}
+	for path, want := range map[string]string{"/etc/ca.pem": "certificates", "/link": "certificates"} {
+		if got, err := h.ReadInside(7, path, 12); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", path, got, err)
+		}
+	}
+	for _, path := range []string{"/none", "/out", "/up", "/fifo", "/etc"} {
+		if got, err := h.ReadInside(7, path, 12); err == nil {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+	if got, err := h.ReadInside(7, "/etc/ca.pem", 11); err == nil {
+		t.Errorf("longer than the limit: %q", got)
+	}
+}
+
+// OpenInside follows links to the directory, but the file itself may not be one.
+func TestOpenInside(t *testing.T) {
+	proc := t.TempDir()
+	root := proc + "/7/root"
+	write(t, root+"/etc/nova/nova.conf", "settings")
+	write(t, proc+"/outside/nova.conf", "secret")
+	for name, target := range map[string]string{"dir": "/etc/nova", "out": proc + "/outside", "up": "../../outside", "etc/link": "nova/nova.conf"} {
+		if err := os.Symlink(target, root+"/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(root+"/fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := host.Host{Proc: proc}
+	for _, path := range []string{"/etc/nova/nova.conf", "/dir/nova.conf", "/../etc/nova/nova.conf"} {
+		f, err := h.OpenInside(7, path)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if data, err := io.ReadAll(f); err != nil || string(data) != "settings" {
+			t.Errorf("%s: %q, %v", path, data, err)
+		}
+		f.Close()
+	}
+	for _, path := range []string{"/none", "/out/nova.conf", "/up/nova.conf", "/fifo", "/etc", "/etc/link"} {
+		if f, err := h.OpenInside(7, path); err == nil {
+			f.Close()
+			t.Errorf("%s was opened", path)
+		}
+	}
+}
+
+// A process can show as much of its memory as its arguments as it likes.
+func TestCommandLineIsBounded(t *testing.T) {
+	proc := t.TempDir()
+	write(t, proc+"/7/cmdline", "qemu\x00-name\x00")
+	if err := os.Truncate(proc+"/7/cmdline", 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if args, err := (host.Host{Proc: proc}).CommandLine(7); err != nil || len(args) != 2 {
+		t.Errorf("%d arguments, %v", len(args), err)
 	}
 }
 

@@ -2,7 +2,10 @@ package host
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,6 +13,8 @@ import (
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/wary"
 )
 
 func number(pid int) string { return strconv.Itoa(pid) }
@@ -23,6 +28,64 @@ func (h Host) ProcessPath(pid int, path string) string {
 // Symbolic links are followed as the process would follow them.
 func (h Host) PathInside(pid int, path string) (string, error) {
 	return securejoin.SecureJoin(h.ProcessPath(pid, "root"), path)
+}
+
+// ReadInside reads a regular file of a process's file system, of at most limit
+// bytes. The process may replace the file by anything, such as a pipe or a device.
+func (h Host) ReadInside(pid int, path string, limit int64) ([]byte, error) {
+	handle, err := h.inside(pid, path)
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	f, err := wary.Reopen(handle, path, unix.O_RDONLY, unix.S_IFREG)
+	if err != nil {
+		return nil, fmt.Errorf("read %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		return nil, fmt.Errorf("read %s: it is longer than %d bytes", path, limit)
+	}
+	return data, err
+}
+
+// OpenInside opens a regular file of a process's file system for reading. Links to
+// its directory are followed as the process would follow them; the file itself may
+// not be one. What is read is the file that was opened, whatever the process does to
+// its path meanwhile; it may be of any size.
+func (h Host) OpenInside(pid int, path string) (*os.File, error) {
+	dir, err := h.inside(pid, filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return wary.Open(int(dir.Fd()), filepath.Base(path), unix.O_RDONLY, unix.S_IFREG)
+}
+
+// inside finds a path of a process's file system, as PathInside does, and holds what it
+// found without opening it. The kernel follows the links (openat2(2)): the process
+// cannot change one between two looks at it.
+func (h Host) inside(pid int, path string) (*os.File, error) {
+	root, err := os.Open(h.ProcessPath(pid, "root"))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(int(root.Fd()), path, &how)
+	for tries := 0; errors.Is(err, unix.EAGAIN) && tries < 100; tries++ { // something was renamed meanwhile
+		fd, err = unix.Openat2(int(root.Fd()), path, &how)
+	}
+	if errors.Is(err, unix.ENOSYS) { // before Linux 5.6
+		if path, err = h.PathInside(pid, path); err == nil {
+			fd, err = unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		}
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // Processes lists the machine's processes.
@@ -71,9 +134,14 @@ func (h Host) HasProcess(argument string) (bool, error) {
 	return false, nil
 }
 
+// mostArguments is how much of a process's arguments is read, in bytes: far more than
+// QEMU has. A process can have its memory shown there, as much as it likes
+// (PR_SET_MM_ARG_END, prctl(2)).
+const mostArguments = 4 << 20
+
 // CommandLine returns a process's arguments; none for a kernel thread or a zombie.
 func (h Host) CommandLine(pid int) ([]string, error) {
-	data, err := os.ReadFile(h.ProcessPath(pid, "cmdline"))
+	data, err := wary.Read(unix.AT_FDCWD, h.ProcessPath(pid, "cmdline"), mostArguments)
 	if err != nil {
 		return nil, err
 	}
