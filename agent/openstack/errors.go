@@ -1,0 +1,96 @@
+package openstack
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// retry decides whether a request is sent again: if the API, or the proxy in
+// front of it, may answer a moment later. All requests may be sent twice.
+func retry(ctx context.Context, _, _ string, _ *gophercloud.RequestOpts, err error, failures uint) error {
+	if failures > retries || !temporary(err) {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return err
+	case <-time.After(retryPause):
+		return nil
+	}
+}
+
+func temporary(err error) bool {
+	if response, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); ok {
+		switch response.Actual {
+		case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return true
+		}
+		return false
+	}
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
+		return false
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network && !errors.Is(err, context.Canceled)
+}
+
+// answer is an API's refusal, in few words.
+type answer struct {
+	text string
+	err  error
+}
+
+func (a answer) Error() string { return a.text }
+func (a answer) Unwrap() error { return a.err }
+
+// longest is how many characters of an API's own words an error shows.
+const longest = 200
+
+// explain shortens an error of an API to its status and its reason, and adds what
+// to do.
+func explain(err error) error {
+	response, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	if !ok {
+		if _, missing := errors.AsType[*gophercloud.ErrEndpointNotFound](err); missing {
+			return answer{"the catalogue has none; check openstack.region and openstack.interface", err}
+		}
+		return err
+	}
+	text := fmt.Sprintf("%d %s", response.Actual, http.StatusText(response.Actual))
+	if reason := reasonOf(response.Body); reason != "" {
+		text += ": " + reason
+	}
+	switch response.Actual {
+	case http.StatusUnauthorized:
+		text += "; check the credentials below openstack in the node file"
+	case http.StatusForbidden:
+		text += "; give the user of openstack in the node file the rights that docs/openstack.md lists"
+	}
+	return answer{text, err}
+}
+
+// reasonOf returns the message in an API's JSON answer: {"error": {"message": …}},
+// {"forbidden": {"message": …}}, {"NeutronError": {"message": …}}.
+func reasonOf(body []byte) string {
+	var parts map[string]json.RawMessage
+	if json.Unmarshal(body, &parts) != nil {
+		return ""
+	}
+	for _, part := range parts {
+		var named struct{ Message string }
+		if json.Unmarshal(part, &named) == nil && named.Message != "" {
+			words := []rune(strings.Join(strings.Fields(named.Message), " "))
+			return string(words[:min(len(words), longest)])
+		}
+	}
+	return ""
+}
