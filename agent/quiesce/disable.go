@@ -1,0 +1,124 @@
+package quiesce
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kollet/kollet/agent/durable"
+	"github.com/kollet/kollet/agent/format"
+	"github.com/kollet/kollet/agent/openstack"
+)
+
+// Format is the number of the mark's format. A new field is a new format.
+const Format = 1
+
+// Mark says that kollet is about to disable this node's compute service, or has
+// done so: it has to be enabled again. It is on stable storage before the service
+// is disabled, and is removed after it was enabled, so whenever kollet or the
+// machine dies, the next command finds it.
+type Mark struct {
+	Binary string    `json:"binary"` // of the service
+	Reason string    `json:"reason"` // recorded by Nova: a service that is disabled for another reason is left alone
+	Since  time.Time `json:"since"`
+}
+
+// record is the mark's file.
+type record struct {
+	Format int    `json:"format"`
+	Kollet string `json:"kollet"` // version that wrote it
+	Mark
+}
+
+// Store keeps the mark in a node's state directory.
+type Store struct {
+	Dir     string
+	Version string // of kollet
+}
+
+func (s Store) path() string { return filepath.Join(s.Dir, "disabled.json") }
+
+// Marked returns the mark; nil if there is none. If the mark has content that this
+// kollet does not know, the error is a *format.UnknownError.
+func (s Store) Marked() (*Mark, error) {
+	data, err := os.ReadFile(s.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var r record
+	if err == nil {
+		err = format.Decode(s.path(), data, Format, &r)
+	}
+	if _, ok := errors.AsType[*format.UnknownError](err); ok {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read whether kollet disabled the compute service: %s: %w; remove the file, and enable the service if it is disabled", s.path(), err)
+	}
+	return &r.Mark, nil
+}
+
+func (s Store) mark(m Mark) error {
+	data, err := json.Marshal(record{Format, s.Version, m})
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(s.path(), append(data, '\n'), 0o600)
+}
+
+func (s Store) clear() error {
+	if err := os.Remove(s.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("record that the compute service is enabled: %w", err)
+	}
+	return durable.SyncDir(s.Dir)
+}
+
+// Service is what disabling a compute service asks of the control plane.
+type Service interface {
+	ComputeService(ctx context.Context, binary string) (openstack.ComputeService, error)
+	Disable(ctx context.Context, id, reason string) error
+	Enable(ctx context.Context, id string) error
+}
+
+// Disable keeps Nova from placing servers on this node until Enable. A service
+// that another user disabled is left as it is. It returns the service as it was.
+func (s Store) Disable(ctx context.Context, cloud Service, m Mark) (openstack.ComputeService, error) {
+	found, err := cloud.ComputeService(ctx, m.Binary)
+	if err != nil {
+		return found, err
+	}
+	if !found.Enabled() {
+		return found, nil // with kollet's reason, if an earlier command could not enable it: the mark is still there
+	}
+	if err := s.mark(m); err != nil {
+		return found, err
+	}
+	return found, cloud.Disable(ctx, found.ID, m.Reason)
+}
+
+// Enable enables the compute service again, if kollet disabled it and nobody
+// changed that since. It may run again.
+func (s Store) Enable(ctx context.Context, cloud Service) error {
+	m, err := s.Marked()
+	if m == nil || err != nil {
+		return err
+	}
+	found, err := cloud.ComputeService(ctx, m.Binary)
+	if errors.Is(err, openstack.ErrUnknownHost) {
+		return s.clear() // deleted since
+	}
+	if err != nil {
+		return err
+	}
+	if !found.Enabled() && found.DisabledReason == m.Reason {
+		if err := cloud.Enable(ctx, found.ID); err != nil {
+			return err
+		}
+	}
+	return s.clear()
+}
