@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/agent/printable"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -33,6 +33,11 @@ type Target struct {
 	User   string // that probe commands run as
 }
 
+// Of returns a container as a target.
+func Of(engine Execer, h host.Host, c containers.Container, user string) Target {
+	return Target{Engine: engine, Host: h, ID: c.ID, PID: c.PID, User: user}
+}
+
 // Try runs every probe once, concurrently, and returns the first error.
 func Try(ctx context.Context, t Target, probes []nodefile.Probe) error {
 	var g errgroup.Group
@@ -45,8 +50,14 @@ func Try(ctx context.Context, t Target, probes []nodefile.Probe) error {
 // Ready waits until each probe has passed once, within its start period.
 func Ready(ctx context.Context, t Target, probes []nodefile.Probe) error {
 	return each(ctx, probes, func(ctx context.Context, p nodefile.Probe) error {
-		return ready(ctx, t, p)
+		return passOnce(ctx, t, p, "not healthy")
 	})
+}
+
+// Answers waits until a probe of what a service requires has passed once, within the
+// probe's start period.
+func Answers(ctx context.Context, t Target, p nodefile.Probe) error {
+	return passOnce(ctx, t, p, "no success")
 }
 
 // Stable checks that each probe keeps passing for its stable time.
@@ -80,7 +91,9 @@ func each(ctx context.Context, probes []nodefile.Probe, do func(context.Context,
 // probe's interval: services usually start in much less than that.
 const firstRetry = 10 * time.Millisecond
 
-func ready(ctx context.Context, t Target, p nodefile.Probe) error {
+// passOnce waits until a probe has passed once, within its start period. late says
+// what it means if it has not.
+func passOnce(ctx context.Context, t Target, p nodefile.Probe, late string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.StartPeriod)
 	defer cancel()
 	wait := firstRetry
@@ -96,7 +109,7 @@ func ready(ctx context.Context, t Target, p nodefile.Probe) error {
 		wait = min(wait, p.Interval)
 		if pause(ctx, wait) != nil {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("not healthy within %v: %w", p.StartPeriod, last)
+				return fmt.Errorf("%s within %v: %w", late, p.StartPeriod, last)
 			}
 			return ctx.Err()
 		}
@@ -127,7 +140,12 @@ func try(ctx context.Context, t Target, p nodefile.Probe) error {
 		}
 		return dial(ctx, "unix", socket, p.Unix)
 	case p.HTTP != "":
-		return get(ctx, p.HTTP)
+		return get(ctx, t, p)
+	case p.AMQP != "":
+		if err := greet(ctx, t, p); err != nil {
+			return fmt.Errorf("probe %s: %w", p.AMQP, err)
+		}
+		return nil
 	default:
 		return execute(ctx, t, p.Exec)
 	}
@@ -139,26 +157,6 @@ func dial(ctx context.Context, network, address, shown string) error {
 		return fmt.Errorf("probe %s %s: %w", network, shown, err)
 	}
 	return conn.Close()
-}
-
-// client connects to the service directly and for each request. A proxy that is
-// configured for pulls, or an old connection, could be answered by something else.
-var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-
-func get(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return fmt.Errorf("probe: %w", err)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return fmt.Errorf("probe: %w", err)
-	}
-	response.Body.Close()
-	if response.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("probe %s: answered %s", url, response.Status)
-	}
-	return nil
 }
 
 func execute(ctx context.Context, t Target, argv []string) error {
@@ -176,7 +174,7 @@ func execute(ctx context.Context, t Target, argv []string) error {
 // lastLine returns the last line of a failed command's output, usually its error.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+	if last := printable.Reason(lines[len(lines)-1]); last != "" {
 		return ": " + last
 	}
 	return ""

@@ -1,0 +1,34 @@
+package health
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// settled is how long a service has to run after it exited by itself, until its probes
+// can call it healthy: they also pass between two crashes. Some services exit only
+// after a time limit of a minute, and engines wait for up to a minute before they
+// start a service again.
+const settled = 5 * time.Minute
+
+// Restarting returns an error if a container exits repeatedly, or did so a short time
+// ago, whatever its probes say.
+func Restarting(c containers.Container, now time.Time) error {
+	restarts := fmt.Sprintf("%d restarts", c.Restarts)
+	if c.Restarts == 1 {
+		restarts = "1 restart"
+	}
+	switch {
+	case c.State == containers.StateRestarting && !c.Finished.IsZero():
+		return fmt.Errorf("restarting (%s, last exit status %d, %v ago)", restarts, c.ExitCode, age(c.Finished, now))
+	case c.State == containers.StateRestarting:
+		return fmt.Errorf("restarting (%s)", restarts)
+	case c.State == containers.StateRunning && c.Restarts > 0 && now.Sub(c.Started) < settled:
+		return fmt.Errorf("restarting (%s, the last one %v ago)", restarts, age(c.Started, now))
+	}
+	return nil
+}
+
+func age(then, now time.Time) time.Duration { return max(0, now.Sub(then)).Round(time.Second) }
