@@ -208,7 +208,7 @@ func (d *document) checkDuration(n *yaml.Node, key string) {
 
 // elsewhere maps keys of other tools to the key with the same meaning.
 var elsewhere = map[string]string{
-	"after": "depends_on", "requires": "depends_on", // systemd
+	"after":    "depends_on", // systemd
 	"together": "group",
 	"prepare":  "permissions",
 	"mounts":   "volumes", "binds": "volumes",

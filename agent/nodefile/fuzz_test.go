@@ -19,6 +19,7 @@ func FuzzParse(f *testing.F) {
 		"vars: &v {a: *v}\n", "a: &a [*b]\nb: &b [*a]\n", "keep_generations: 1\n---\nkeep_generations: 2\n", "? [a]\n: b\n", "services: {~: }\n", "\t", "\xff\xfe\x00",
 		"x: &a [1,1]\ny: &b [*a,*a]\nvars: [*b,*b,*b]\n", "vars: {<<: {a: 1}}\n", strings.Repeat("[", 300), strings.Repeat("a:\n ", 50),
 		"services:\n  libvirt: {ulimits: [{name: nofile, soft: -1}], config: [{content: x, dest: /a, owner: a, perm: '0600'}], guests: {protect: false}}\n",
+		"services:\n  libvirt: {requires: [{amqp: 'amqp://a:1', ca_file: /a, timeout: 1s}, {http: ''}]}\n",
 	} {
 		f.Add([]byte(seed))
 	}

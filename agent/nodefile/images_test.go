@@ -36,6 +36,31 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+// What a change replaces is known, so that users can be told what the next upgrade
+// returns to.
+func TestChangeInsteadOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		images string
+		change nodefile.Change
+		want   string
+	}{
+		"none":         {"tag: v1", nodefile.Change{}, ""},
+		"tag":          {"tag: v1", nodefile.Change{Tag: "v2"}, "a:v1"},
+		"the same tag": {"tag: v1", nodefile.Change{Tag: "v1"}, ""},
+		"image":        {"tag: v1", nodefile.Change{Images: map[string]string{"aa": "x:3"}}, "a:v1"},
+		"no tag yet":   {"registry: ''", nodefile.Change{Tag: "v2"}, ""},
+	} {
+		text := "profile: none\nimages: {" + c.images + "}\nservices:\n  aa: {image: a}\n"
+		node, err := nodefile.Parse("node.yaml", []byte(text), profiles, c.change)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := node.Services["aa"].InsteadOf; got != c.want {
+			t.Errorf("%s: instead of %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestChange(t *testing.T) {
 	text := []byte("profile: none\nimages: {registry: reg, tag: v1}\nservices:\n  aa: {image: a}\n  bb: {image: 'b:1'}\n  cc: {image: c, disabled: true}\n")
 	for name, c := range map[string]struct {

@@ -75,6 +75,10 @@ func defaults() *Node {
 }
 
 func (n *Node) apply(c Change, problems *report.Problems) {
+	for name, service := range n.Services {
+		service.InsteadOf = n.Images.Complete(service.Image)
+		n.Services[name] = service
+	}
 	n.Images.Tag = cmp.Or(c.Tag, n.Images.Tag)
 	n.Images.PullPolicy = cmp.Or(c.PullPolicy, n.Images.PullPolicy)
 	for _, name := range slices.Sorted(maps.Keys(c.Images)) {
@@ -173,7 +177,7 @@ func setOrigins(s *Service, d *document, key string) {
 	for _, list := range []struct {
 		name  string
 		value reflect.Value
-	}{{"volumes", reflect.ValueOf(s.Volumes)}, {"config", reflect.ValueOf(s.Config)}, {"healthcheck", reflect.ValueOf(s.Healthcheck)}, {"ulimits", reflect.ValueOf(s.Ulimits)}} {
+	}{{"volumes", reflect.ValueOf(s.Volumes)}, {"config", reflect.ValueOf(s.Config)}, {"healthcheck", reflect.ValueOf(s.Healthcheck)}, {"requires", reflect.ValueOf(s.Requires)}, {"ulimits", reflect.ValueOf(s.Ulimits)}} {
 		for i := range list.value.Len() {
 			item := list.value.Index(i).FieldByName("Origin").Addr().Interface().(*Origin)
 			if item.Key != "" {

@@ -49,9 +49,13 @@ func TestMerge(t *testing.T) {
 		"ulimit by name": {"ulimits: [{name: memlock, soft: -1, hard: -1}]", func(s nodefile.Service) any {
 			return []int64{s.Ulimits[0].Soft, s.Ulimits[1].Soft, int64(len(s.Ulimits))}
 		}, []int64{1, -1, 2}},
-		"environment by key":      {"environment: {B: three, C: ''}", func(s nodefile.Service) any { return s.Environment }, map[string]string{"A": "one", "B": "three", "C": ""}},
-		"environment of nothing":  {"environment:", func(s nodefile.Service) any { return s.Environment }, map[string]string{"A": "one", "B": "two"}},
-		"health replaced":         {"healthcheck: [{unix: /s}]", func(s nodefile.Service) any { return len(s.Healthcheck) }, 1},
+		"environment by key":     {"environment: {B: three, C: ''}", func(s nodefile.Service) any { return s.Environment }, map[string]string{"A": "one", "B": "three", "C": ""}},
+		"environment of nothing": {"environment:", func(s nodefile.Service) any { return s.Environment }, map[string]string{"A": "one", "B": "two"}},
+		"health replaced":        {"healthcheck: [{unix: /s}]", func(s nodefile.Service) any { return len(s.Healthcheck) }, 1},
+		"requires replaced": {"requires: [{amqp: 'amqp://a'}]", func(s nodefile.Service) any {
+			p := s.Requires[0]
+			return []time.Duration{p.Interval, p.StartPeriod, p.Stable, p.Timeout}
+		}, []time.Duration{time.Second, 10 * time.Second, 0, 5 * time.Second}},
 		"health of an empty list": {"healthcheck: []", func(s nodefile.Service) any { return len(s.Healthcheck) }, 0},
 		"health of nothing":       {"healthcheck:", func(s nodefile.Service) any { return len(s.Healthcheck) }, 2},
 		"command replaced":        {"command: [a]", func(s nodefile.Service) any { return s.Command }, []string{"a"}},
@@ -60,8 +64,11 @@ func TestMerge(t *testing.T) {
 		"empty command":           {"command: []", func(s nodefile.Service) any { return s.Command }, []string{}},
 		"explicit false":          {"privileged: false", func(s nodefile.Service) any { return s.Privileged }, false},
 		"not said":                {"user: a", func(s nodefile.Service) any { return s.Privileged }, true},
-		"guests' part":            {"guests: {protect: false}", func(s nodefile.Service) any { return []any{*s.Guests.Protect, s.Guests.List} }, []any{false, []string{"virsh", "list"}}},
-		"text of numbers":         {"environment: {B: 0600, C: yes}", func(s nodefile.Service) any { return s.Environment }, map[string]string{"A": "one", "B": "0600", "C": "yes"}},
+		"guests' part":            {"pid: host\nguests: {protect: true}", func(s nodefile.Service) any { return []any{*s.Guests.Protect, s.Guests.List} }, []any{true, []string{"virsh", "list"}}},
+		"the canary's part": {"guests: {canary: {start: [a]}}", func(s nodefile.Service) any {
+			return []any{s.Guests.Canary.Timeout, s.Guests.Canary.Start, s.Guests.List}
+		}, []any{time.Minute, []string{"a"}, []string{"virsh", "list"}}},
+		"text of numbers": {"environment: {B: 0600, C: yes}", func(s nodefile.Service) any { return s.Environment }, map[string]string{"A": "one", "B": "0600", "C": "yes"}},
 		"defaults": {"", func(s nodefile.Service) any {
 			return []string{s.PID, s.IPC, s.Cgroup, s.NetworkMode, s.Restart, s.Config[0].Format}
 		}, []string{"private", "private", "private", "host", "always", "text"}},

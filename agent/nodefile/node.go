@@ -18,6 +18,8 @@ type Node struct {
 	KeepGenerations int                `yaml:"keep_generations" doc:"how many earlier generations are kept for a rollback (default 3)"`
 	Vars            map[string]any     `yaml:"vars" doc:"values for templates, as .vars.NAME"`
 	Secrets         map[string]Secret  `yaml:"secrets" doc:"secret values, which only rendered files may contain"`
+	OpenStack       *OpenStack         `yaml:"openstack" doc:"credentials with which kollet asks Nova and Neutron about this node; without them it does not"`
+	Quiesce         Quiesce            `yaml:"quiesce" doc:"what happens to operations on servers that are under way when nova-compute or libvirt is about to be replaced"`
 	Services        map[string]Service `yaml:"services" doc:"the node's services; every field overrides the profile's"`
 
 	OwnVars   []string `yaml:"-"` // the Vars that the node file itself sets
@@ -47,6 +49,7 @@ type Secret struct {
 // Service is one container of the node.
 type Service struct {
 	Image       string            `yaml:"image" doc:"name, name:tag or name@sha256:…; images.registry and images.tag complete it"`
+	InsteadOf   string            `yaml:"-"` // the image of the node file that a Change replaced
 	Disabled    bool              `yaml:"disabled" doc:"do not run this service of the profile"`
 	Entrypoint  []string          `yaml:"entrypoint" doc:"replaces the image's"`
 	Command     []string          `yaml:"command" doc:"replaces the image's"`
@@ -67,18 +70,25 @@ type Service struct {
 	Ulimits     []Ulimit `yaml:"ulimits" doc:"merged with the profile's by name"`
 
 	StopSignal      string        `yaml:"stop_signal" doc:"default: the image's, else SIGTERM"`
-	StopGracePeriod time.Duration `yaml:"stop_grace_period" doc:"time to stop in before the service is killed (default 60s)"`
+	StopGracePeriod time.Duration `yaml:"stop_grace_period" doc:"time to stop in before the service is killed (default 60s, or what version says)"`
 	Restart         string        `yaml:"restart" doc:"always (default), unless-stopped (not after a manual stop) or no"`
 	LogSize         string        `yaml:"log_size" doc:"size at which a log file is rotated, such as 10MiB"`
 	LogFiles        int           `yaml:"log_files" doc:"how many rotated log files are kept"`
 
-	DependsOn   []string     `yaml:"depends_on" doc:"services that must be healthy before this one is cut over"`
-	Group       string       `yaml:"group" doc:"name of a group; services of one group are cut over as one"`
+	DependsOn []string `yaml:"depends_on" doc:"services that must be healthy before this one is cut over"`
+	Group     string   `yaml:"group" doc:"name of a group; services of one group are cut over as one"`
+
+	ReplaceWithDependencies bool `yaml:"replace_with_dependencies" doc:"replace this service's container too when that of a service in depends_on is replaced"`
+
 	Config      []ConfigFile `yaml:"config" doc:"merged with the profile's by dest"`
 	Permissions []Permission `yaml:"permissions" doc:"owner and mode of paths in the container, set before the service starts"`
+	Preload     *Preload     `yaml:"preload" doc:"imports the service's modules before its gate opens, so that it starts faster"`
 	Warmup      []string     `yaml:"warmup" doc:"command run once while the container is staged, to fill the page cache; its failure is ignored"`
 	Healthcheck []Probe      `yaml:"healthcheck" doc:"probes that must all succeed for the service to be healthy"`
-	Guests      *Guests      `yaml:"guests" doc:"set on the service that starts guests"`
+	Requires    []Probe      `yaml:"requires" doc:"probes of what the service needs outside of the node, such as the message broker; they must all succeed before a cutover. One whose value is empty on this node is left out"`
+	Guests      *Guests      `yaml:"guests" doc:"set on the service that starts guests, with pid: host"`
+	ListedAs    *ListedAs    `yaml:"listed_as" doc:"how Nova or Neutron lists the service; with the credentials of openstack, verify asks them whether it reports to them"`
+	Version     []string     `yaml:"version" doc:"command in the container that prints the version of Nova; unless stop_grace_period is set, the service then gets the time that this version takes to stop gracefully"`
 }
 
 // Volume is a mount, written as a mapping, or in short as
@@ -127,8 +137,8 @@ type Permission struct {
 	Recurse bool   `yaml:"recurse" json:"recurse,omitempty" doc:"apply to everything below it too"`
 }
 
-// Probe is one condition of health: exactly one of Exec, TCP, Unix and HTTP is
-// set.
+// Probe is one condition of health: exactly one of Exec, TCP, Unix, HTTP and AMQP
+// is set.
 type Probe struct {
 	Origin `yaml:"-" json:"-"`
 
@@ -136,14 +146,37 @@ type Probe struct {
 	TCP         string        `yaml:"tcp" json:"tcp,omitempty" doc:"HOST:PORT that accepts a connection"`
 	Unix        string        `yaml:"unix" json:"unix,omitempty" doc:"socket in the container that accepts a connection"`
 	HTTP        string        `yaml:"http" json:"http,omitempty" doc:"URL that answers with a status below 400"`
+	AMQP        string        `yaml:"amqp" json:"amqp,omitempty" doc:"message broker that answers as AMQP 0-9-1 requires, as amqp://HOST:PORT, or amqps://HOST:PORT for TLS"`
+	CAFile      string        `yaml:"ca_file" json:"ca_file,omitempty" doc:"of https and amqps: file in the container with the certificate authorities. Default: for https those of the container and of the host; for amqps the certificate is not verified"`
 	Interval    time.Duration `yaml:"interval" json:"interval" doc:"time between two attempts (default 1s)"`
-	StartPeriod time.Duration `yaml:"start_period" json:"start_period" doc:"time in which the first attempt must succeed (default 60s)"`
-	Stable      time.Duration `yaml:"stable" json:"stable" doc:"time for which attempts must then keep succeeding (default 2s)"`
-	Timeout     time.Duration `yaml:"timeout" json:"timeout" doc:"time limit of one attempt (default 10s)"`
+	StartPeriod time.Duration `yaml:"start_period" json:"start_period" doc:"time in which the first attempt must succeed (default 60s; in requires 10s)"`
+	Stable      time.Duration `yaml:"stable" json:"stable" doc:"time for which attempts must then keep succeeding (default 2s; not in requires)"`
+	Timeout     time.Duration `yaml:"timeout" json:"timeout" doc:"time limit of one attempt (default 10s; in requires 5s)"`
 }
 
-// Guests says how to ask a service which guests it manages.
+// Preload says what a staged container loads before its gate opens.
+type Preload struct {
+	Python  bool     `yaml:"python" json:"python" doc:"the service is a Python script: its interpreter starts, and imports the modules that the script imports first"`
+	Modules []string `yaml:"modules" json:"modules,omitempty" doc:"more modules to import; PACKAGE.* means all modules directly in a package; those that the image lacks are skipped"`
+}
+
+// Guests says how to ask a service about guests.
 type Guests struct {
 	List    []string `yaml:"list" json:"list" doc:"command in the container that prints the UUIDs of running guests, one per line"`
+	Version []string `yaml:"version" json:"version,omitempty" doc:"command in the container that prints libvirt's version without starting it; an older libvirt than the one that runs is refused while guests run"`
+	Jobs    []string `yaml:"jobs" json:"jobs,omitempty" doc:"command in the container that prints a line for each migration and block job under way: the guest's UUID, then what it is"`
 	Protect *bool    `yaml:"protect" json:"protect,omitempty" doc:"false: let guests die with their libvirt (default true)"`
+	Canary  Canary   `yaml:"canary" json:"canary,omitzero" doc:"a tiny guest that verify boots with a new libvirt and removes again"`
+}
+
+// Canary says how to boot a guest that proves that the service can. Its commands
+// run in the service's container, with KOLLET_CANARY_NAME and KOLLET_CANARY_UUID in
+// their environment.
+type Canary struct {
+	Enabled bool          `yaml:"enabled" json:"enabled,omitempty" doc:"boot it (default false); the upgrade is rolled back if it fails"`
+	Start   []string      `yaml:"start" json:"start,omitempty" doc:"command in the container that starts a guest with the name $KOLLET_CANARY_NAME and the UUID $KOLLET_CANARY_UUID"`
+	Output  []string      `yaml:"output" json:"output,omitempty" doc:"command in the container that prints what the guest wrote to its console"`
+	Expect  string        `yaml:"expect" json:"expect,omitempty" doc:"text in the output that proves that the guest has booted"`
+	Stop    []string      `yaml:"stop" json:"stop,omitempty" doc:"command in the container that removes the guest and its files; it succeeds if there are none"`
+	Timeout time.Duration `yaml:"timeout" json:"timeout,omitempty" doc:"time in which the guest must boot (default 60s)"`
 }

@@ -31,7 +31,7 @@ services:
       - {tcp: "localhost:1", interval: 3s}
       - {tcp: "localhost:2"}
     group: virt
-    guests: {list: [virsh, list]}
+    guests: {list: [virsh, list], protect: false}
   compute: {image: compute, depends_on: [libvirt, bridge, switch], group: virt}
   bridge: {image: bridge}
   switch: {image: switch}
@@ -107,6 +107,14 @@ func TestProblems(t *testing.T) {
 		"list for time":   {own("stop_grace_period: [2s]"), []string{`node.yaml:5:24: services.one.stop_grace_period: expected a duration with its unit`}},
 		"no such signal":  {own("stop_signal: 99"), []string{`node.yaml:5:5: services.one.stop_signal: expected a signal such as SIGTERM or 15, got "99"`}},
 		"never tried":     {own("healthcheck: [{tcp: 'a:1', interval: 0s}]"), []string{"node.yaml:5:19: services.one.healthcheck[0]: interval, start_period and timeout must be more than zero"}},
+		"guests in a namespace": {own("guests: {list: [ls]}"), []string{
+			"node.yaml:5:5: services.one.guests: in a private PID namespace guests die with the service; set pid: host, or guests.protect: false",
+		}},
+		"canary of nothing": {own("guests:\n  protect: false\n  list: [ls]\n  canary: {enabled: true, start: [a], expect: b, timeout: 0s}"), []string{
+			"node.yaml:8:7: services.one.guests.canary: output is missing: the canary needs start, output, expect and stop",
+			"node.yaml:8:7: services.one.guests.canary: stop is missing",
+			"node.yaml:8:54: services.one.guests.canary.timeout: expected more than zero, got 0s",
+		}},
 		"cycle of alias":  {"vars: &v {a: *v}\n", []string{"node.yaml: not valid YAML: anchor 'v' value contains itself"}},
 		"alias of nobody": {"vars: *v\n", []string{"node.yaml: not valid YAML: unknown anchor 'v' referenced"}},
 		"wrong tag":       {"keep_generations: !!int x\n", []string{"node.yaml: not valid YAML: cannot decode !!str `x` as a !!int"}},
@@ -146,6 +154,15 @@ func TestProblems(t *testing.T) {
 			`node.yaml:13:5: services.one.group: no other service is in group "none"`,
 			`node.yaml:14:5: services.one.guests: list is missing: the command that prints the UUIDs of running guests`,
 		}},
+		"preload": {own("replace_with_dependencies: true\npreload: {modules: [a.*, -c, 'a b', 1x, nova.]}"), []string{
+			`node.yaml:5:5: services.one.replace_with_dependencies: the service has no depends_on`,
+			`node.yaml:6:15: services.one.preload.modules: nothing imports them; set python: true`,
+			`node.yaml:6:30: services.one.preload.modules[1]: expected the name of a Python module, such as nova.virt.libvirt.driver, got "-c"`,
+			`node.yaml:6:34: services.one.preload.modules[2]: expected the name of a Python module`,
+			`node.yaml:6:41: services.one.preload.modules[3]: expected the name of a Python module`,
+			`node.yaml:6:45: services.one.preload.modules[4]: expected the name of a Python module`,
+		}},
+		"preload, types": {own("preload: [python]"), []string{"node.yaml:5:14: services.one.preload: expected a mapping"}},
 		"entries": {own("volumes:\n- {target: data}\n- {source: vol, target: /t, propagation: shared}\n- {source: /s, target: /u, propagation: up}\nconfig:\n- {dest: etc, owner: a, perm: '0600', content: x}\n- {dest: /etc/, owner: a, perm: '0600', content: x}\n- {dest: /a, perm: '0600', content: x, source: y}\n- {dest: /b, owner: a, perm: '0600', content: x, format: yml}\nhealthcheck:\n- {tcp: 'a:1', unix: /x}\n- {interval: 1s}"), []string{
 			`node.yaml:6:7: services.one.volumes[0].target: expected an absolute path, got "data"`,
 			`node.yaml:7:7: services.one.volumes[1].propagation: only a path on the host can have a propagation, and "vol" is not one`,
@@ -155,8 +172,17 @@ func TestProblems(t *testing.T) {
 			`node.yaml:12:7: services.one.config[2]: expected exactly one of template, source and content`,
 			`node.yaml:12:7: services.one.config[2]: owner and perm are required`,
 			`node.yaml:13:7: services.one.config[3].format: expected ini or text, got "yml"`,
-			`node.yaml:15:7: services.one.healthcheck[0]: expected exactly one of exec, tcp, unix and http`,
-			`node.yaml:16:7: services.one.healthcheck[1]: expected exactly one of exec, tcp, unix and http`,
+			`node.yaml:15:7: services.one.healthcheck[0]: expected exactly one of exec, tcp, unix, http and amqp`,
+			`node.yaml:16:7: services.one.healthcheck[1]: expected exactly one of exec, tcp, unix, http and amqp`,
+		}},
+		"requires": {own("requires:\n- {tcp: 'a:1', amqp: 'amqp://a'}\n- {tcp: 'a:1', stable: 2s}\n- {tcp: 'a:1', ca_file: /ca}\n- {tcp: 'a:1', timeout: 0s}\n- {tcp: 'a:1', intervall: 1s}"), []string{
+			"node.yaml:10:20: services.one.requires[4].intervall: unknown key; did you mean interval?",
+		}},
+		"values of requires": {own("requires:\n- {tcp: 'a:1', amqp: 'amqp://a'}\n- {tcp: 'a:1', stable: 2s}\n- {tcp: 'a:1', ca_file: /ca}\n- {tcp: 'a:1', timeout: 0s}"), []string{
+			"node.yaml:6:7: services.one.requires[0]: expected exactly one of exec, tcp, unix, http and amqp",
+			"node.yaml:7:7: services.one.requires[1].stable: what a service requires only has to succeed once; remove stable",
+			"node.yaml:8:7: services.one.requires[2].ca_file: only probes of the types http and amqp use TLS",
+			"node.yaml:9:7: services.one.requires[3]: interval, start_period and timeout must be more than zero",
 		}},
 		"lists with a double": {own("volumes: ['a:/x', 'b:/x/']\nulimits: [{name: nofile}, {name: nofile}]\nconfig:\n- {dest: /a, owner: a, perm: '0600', content: x}\n- {dest: /a, owner: b, perm: '0600', content: y}"), []string{
 			"node.yaml:5:23: services.one.volumes[1]: /x is set twice in this list, first on line 5; remove one",

@@ -20,6 +20,8 @@ import (
 // reserved are the names of other entries in a generation's directory.
 var reserved = []string{"manifest.json", "kollet-start"}
 
+var moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*(\.\*)?$`)
+
 var serviceName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]+$`)
 
 // validateSettings checks the keys outside of services.
@@ -53,6 +55,7 @@ func CheckArchive(pattern string) error {
 
 // setDefaults sets the defaults.
 func (n *Node) setDefaults() {
+	n.setCloudDefaults()
 	maps.DeleteFunc(n.Services, func(_ string, s Service) bool { return s.Disabled })
 	absent := func(name string) bool { _, there := n.Services[name]; return !there }
 	for name, s := range n.Services {
@@ -64,11 +67,17 @@ func (n *Node) setDefaults() {
 		if s.Image != "" {
 			s.Image = n.Images.Complete(s.Image)
 		}
+		if file, err := reference.ParseNormalizedNamed(s.InsteadOf); s.InsteadOf == s.Image || err != nil || reference.IsNameOnly(file) {
+			s.InsteadOf = "" // the node file names no other image
+		}
 		setDefault(&s.PID, "private")
 		setDefault(&s.IPC, "private")
 		setDefault(&s.Cgroup, "private")
 		setDefault(&s.NetworkMode, "host")
 		setDefault(&s.Restart, "always")
+		if _, own := n.own.places[key+".stop_grace_period"]; own {
+			s.Version = nil // the node file knows better
+		}
 		n.setDuration(&s.StopGracePeriod, key+".stop_grace_period", 60*time.Second)
 		for i := range s.Healthcheck {
 			p := &s.Healthcheck[i]
@@ -76,6 +85,15 @@ func (n *Node) setDefaults() {
 			n.setDuration(&p.StartPeriod, p.Key+".start_period", time.Minute)
 			n.setDuration(&p.Stable, p.Key+".stable", 2*time.Second)
 			n.setDuration(&p.Timeout, p.Key+".timeout", 10*time.Second)
+		}
+		for i := range s.Requires {
+			p := &s.Requires[i]
+			n.setDuration(&p.Interval, p.Key+".interval", time.Second)
+			n.setDuration(&p.StartPeriod, p.Key+".start_period", 10*time.Second)
+			n.setDuration(&p.Timeout, p.Key+".timeout", 5*time.Second)
+		}
+		if s.Guests != nil {
+			n.setDuration(&s.Guests.Canary.Timeout, key+".guests.canary.timeout", time.Minute)
 		}
 		for i := range s.Config {
 			setDefault(&s.Config[i].Format, "text")
@@ -127,6 +145,7 @@ func (n *Node) validate(problems *report.Problems) {
 			problems.Addf(n.Place(key), key, "expected exactly one of file and env")
 		}
 	}
+	n.validateCloud(problems)
 	n.validateGroups(problems)
 	if _, err := n.order(); err != nil {
 		problems.Add(*err)
@@ -194,10 +213,56 @@ func (n *Node) validateService(name string, s Service, problems *report.Problems
 			bad("depends_on", "this node has no service %q%s", dep, report.DidYouMean(dep, slices.Sorted(maps.Keys(n.Services))))
 		}
 	}
-	if s.Guests != nil && len(s.Guests.List) == 0 {
+	if s.ReplaceWithDependencies && len(s.DependsOn) == 0 {
+		bad("replace_with_dependencies", "the service has no depends_on")
+	}
+	if s.Preload != nil {
+		for i, module := range s.Preload.Modules {
+			if !moduleName.MatchString(module) {
+				bad(fmt.Sprintf("preload.modules[%d]", i), "expected the name of a Python module, such as nova.virt.libvirt.driver, got %q", module)
+			}
+		}
+		if len(s.Preload.Modules) > 0 && !s.Preload.Python {
+			bad("preload.modules", "nothing imports them; set python: true")
+		}
+	}
+	validateGuests(s, bad)
+	validateCanary(s, bad)
+	validateContract(s, bad)
+	validateEntries(s, problems)
+}
+
+func validateGuests(s Service, bad func(string, string, ...any)) {
+	if s.Guests == nil {
+		return
+	}
+	if len(s.Guests.List) == 0 {
 		bad("guests", "list is missing: the command that prints the UUIDs of running guests")
 	}
-	validateEntries(s, problems)
+	// The kernel kills every process of a PID namespace whose first one exits,
+	// pid_namespaces(7).
+	private := s.PID == "" || s.PID == "private"
+	if protect := s.Guests.Protect; private && (protect == nil || *protect) {
+		bad("guests", "in a private PID namespace guests die with the service; set pid: host, or guests.protect: false")
+	}
+}
+
+func validateCanary(s Service, bad func(string, string, ...any)) {
+	if s.Guests == nil || !s.Guests.Canary.Enabled {
+		return
+	}
+	c := s.Guests.Canary
+	for _, key := range []struct {
+		name    string
+		missing bool
+	}{{"start", len(c.Start) == 0}, {"output", len(c.Output) == 0}, {"expect", c.Expect == ""}, {"stop", len(c.Stop) == 0}} {
+		if key.missing {
+			bad("guests.canary", "%s is missing: the canary needs start, output, expect and stop", key.name)
+		}
+	}
+	if c.Timeout <= 0 {
+		bad("guests.canary.timeout", "expected more than zero, got %v", c.Timeout)
+	}
 }
 
 func (n *Node) validateImage(image string, bad func(string, string, ...any)) {
@@ -242,23 +307,20 @@ func validateEntries(s Service, problems *report.Problems) {
 		}
 		if f.Owner == "" || f.Perm == "" {
 			problems.Addf(f.Place, f.Key, "owner and perm are required, such as owner: nova, perm: \"0600\"")
+		} else {
+			validateAccess(f.Owner, f.Perm, func(field, format string, args ...any) { problems.Addf(f.Place, f.Key+"."+field, format, args...) })
 		}
 		if f.Format != "ini" && f.Format != "text" {
 			problems.Addf(f.Place, f.Key+".format", "expected ini or text, got %q", f.Format)
 		}
 	}
 	for _, p := range s.Healthcheck {
-		kinds := 0
-		for _, set := range []bool{len(p.Exec) > 0, p.TCP != "", p.Unix != "", p.HTTP != ""} {
-			if set {
-				kinds++
-			}
-		}
-		if kinds != 1 {
-			problems.Addf(p.Place, p.Key, "expected exactly one of exec, tcp, unix and http")
-		}
-		if p.Interval == 0 || p.StartPeriod == 0 || p.Timeout == 0 {
-			problems.Addf(p.Place, p.Key, "interval, start_period and timeout must be more than zero; omit them for the defaults")
+		p.validate(problems)
+	}
+	for _, p := range s.Requires {
+		p.validate(problems)
+		if p.Stable != 0 {
+			problems.Addf(p.Place, p.Key+".stable", "what a service requires only has to succeed once; remove stable")
 		}
 	}
 }

@@ -1,0 +1,64 @@
+package nodefile_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/agent/nodefile"
+)
+
+func TestParseBroker(t *testing.T) {
+	for text, want := range map[string]nodefile.Broker{
+		"amqp://10.0.0.5:5672":      {Host: "10.0.0.5", Addr: "10.0.0.5:5672"},
+		"amqp://rabbit":             {Host: "rabbit", Addr: "rabbit:5672"},
+		"amqps://rabbit/":           {Host: "rabbit", Addr: "rabbit:5671", TLS: true},
+		"amqps://[2001:db8::5]:443": {Host: "2001:db8::5", Addr: "[2001:db8::5]:443", TLS: true},
+	} {
+		if got, err := nodefile.ParseBroker(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "rabbit:5672", "10.0.0.5:5672", "http://rabbit", "amqp://", "amqp://:5672", "amqp://user:password@rabbit", "amqp://rabbit/vhost", "amqp://rabbit?x=1", "amqp://rabbit#x", "amqp://ra bbit", "amqp://rabbit:port", "amqp://]", "AMQP://rabbit"} {
+		if got, err := nodefile.ParseBroker(text); err == nil || !strings.HasPrefix(err.Error(), "expected amqp://HOST:PORT or amqps://HOST:PORT, got ") {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+}
+
+// What is accepted can be dialled.
+func FuzzParseBroker(f *testing.F) {
+	for _, seed := range []string{"amqp://a:1", "amqps://[::1]", "amqp://a/", "amqp://%41", "amqp://[::1%25eth0]:5"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := nodefile.ParseBroker(text)
+		if err != nil {
+			return
+		}
+		host, port, err := net.SplitHostPort(b.Addr)
+		if err != nil || host != b.Host || host == "" || port == "" {
+			t.Errorf("%q: %+v, %v", text, b, err)
+		}
+	})
+}
+
+func TestInContainer(t *testing.T) {
+	for _, c := range []struct {
+		probe nodefile.Probe
+		want  bool
+	}{
+		{nodefile.Probe{Exec: []string{"true"}}, true},
+		{nodefile.Probe{Unix: "/s"}, true},
+		{nodefile.Probe{TCP: "a:1"}, false},
+		{nodefile.Probe{HTTP: "http://a", CAFile: "/ca"}, false},
+		{nodefile.Probe{HTTP: "https://a"}, true}, // the container's certificate authorities
+		{nodefile.Probe{AMQP: "amqp://a", CAFile: "/ca"}, false},
+		{nodefile.Probe{AMQP: "amqps://a"}, false},
+		{nodefile.Probe{AMQP: "amqps://a", CAFile: "/ca"}, true},
+	} {
+		if got := c.probe.InContainer(); got != c.want {
+			t.Errorf("%+v: %v", c.probe, got)
+		}
+	}
+}
