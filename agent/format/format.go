@@ -10,7 +10,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
+
+	"github.com/kollet/kollet/agent/printable"
 )
 
 // UnknownError means that a file holds something that this version of kollet
@@ -29,36 +30,17 @@ func (e *UnknownError) Error() string {
 	if e.Line > 0 {
 		fmt.Fprintf(&b, ":%d", e.Line)
 	}
-	b.WriteString(": " + printable(e.What))
+	b.WriteString(": " + printable.Line(e.What))
 	if e.Step != "" {
-		fmt.Fprintf(&b, " (last step: %s)", printable(e.Step))
+		fmt.Fprintf(&b, " (last step: %s)", printable.Line(e.Step))
 	}
 	switch {
 	case e.Writer == "":
 		b.WriteString(", written by an unknown version of kollet; use the version that wrote it")
 	case e.What == noFormat: // newer versions do not read it either
-		fmt.Fprintf(&b, ", written by kollet %s; use that version", printable(e.Writer))
+		fmt.Fprintf(&b, ", written by kollet %s; use that version", printable.Line(e.Writer))
 	default:
-		fmt.Fprintf(&b, ", written by kollet %s; use that version or a newer one", printable(e.Writer))
-	}
-	return b.String()
-}
-
-// longest is how many characters of each text in a file an error shows.
-const longest = 200
-
-// printable returns a text from a file as a terminal can show it.
-func printable(text string) string {
-	var b strings.Builder
-	for shown, r := range []rune(text) {
-		if shown == longest {
-			b.WriteRune('…')
-			break
-		}
-		if !unicode.IsPrint(r) {
-			r = unicode.ReplacementChar
-		}
-		b.WriteRune(r)
+		fmt.Fprintf(&b, ", written by kollet %s; use that version or a newer one", printable.Line(e.Writer))
 	}
 	return b.String()
 }

@@ -26,23 +26,35 @@ type Generation struct {
 // Service is one container of a generation, in start order.
 type Service struct {
 	Name  string `json:"name"`
-	Ref   string `json:"ref"`   // the image's name in the node file
+	Ref   string `json:"ref"`   // the image's name, as the operator gave it
 	Image Image  `json:"image"` // what Ref resolved to when the generation was created
+
+	// InsteadOf is the image's name in the node file if --image or --tag gave another
+	// one for this upgrade alone.
+	InsteadOf string `json:"instead_of,omitempty"`
 
 	Spec        containers.Spec       `json:"spec"`                  // without what depends on the generation's number
 	User        string                `json:"user,omitempty"`        // that the service runs as; empty: the image's
 	Argv        []string              `json:"argv"`                  // the program, with its arguments
 	Command     []string              `json:"command,omitempty"`     // for the start script of Kolla's images, which then is Argv
+	Preload     *nodefile.Preload     `json:"preload,omitempty"`     // imported while staged
 	Warmup      []string              `json:"warmup,omitempty"`      // run once while staged
 	Files       []File                `json:"files,omitempty"`       // rendered, in the order they are applied
 	Permissions []nodefile.Permission `json:"permissions,omitempty"` // owner and mode of other paths
 
-	StopSignal      string           `json:"stop_signal"`
-	StopGracePeriod time.Duration    `json:"stop_grace_period"`
-	DependsOn       []string         `json:"depends_on,omitempty"`
-	Group           string           `json:"group,omitempty"`
-	Healthcheck     []nodefile.Probe `json:"healthcheck,omitempty"`
-	Guests          *nodefile.Guests `json:"guests,omitempty"`
+	StopSignal      string        `json:"stop_signal"`
+	StopGracePeriod time.Duration `json:"stop_grace_period"`
+	DependsOn       []string      `json:"depends_on,omitempty"`
+	Group           string        `json:"group,omitempty"`
+
+	ReplaceWithDependencies bool `json:"replace_with_dependencies,omitempty"`
+
+	Healthcheck []nodefile.Probe `json:"healthcheck,omitempty"`
+	Requires    []nodefile.Probe `json:"requires,omitempty"`
+	Guests      *nodefile.Guests `json:"guests,omitempty"`
+
+	ListedAs *nodefile.ListedAs `json:"listed_as,omitempty"` // by Nova or Neutron
+	Version  []string           `json:"version,omitempty"`   // command that prints Nova's version, to which the stop grace period is fitted
 
 	// Origin is the generation that created the service's container: this one, or
 	// the earlier one in which the service last changed.
@@ -78,8 +90,9 @@ type File struct {
 // cleared here is, so a new field counts by default.
 func (s Service) Fingerprint() string {
 	s.Spec = s.Spec.Canonical()
-	s.Ref, s.Image.Digest, s.Origin = "", "", 0
-	s.StopGracePeriod, s.DependsOn, s.Group, s.Healthcheck, s.Guests = 0, nil, "", nil, nil
+	s.Ref, s.InsteadOf, s.Image.Digest, s.Origin = "", "", "", 0
+	s.StopGracePeriod, s.DependsOn, s.Group, s.Healthcheck, s.Requires, s.Guests = 0, nil, "", nil, nil, nil
+	s.ListedAs, s.Version, s.ReplaceWithDependencies = nil, nil, false
 	if len(s.Argv) == 0 {
 		s.Argv = nil // JSON does not distinguish an empty list from none
 	}

@@ -24,11 +24,14 @@ import (
 
 // Journal is the journal of one transaction, open for appending.
 type Journal struct {
-	file    *os.File
-	version string // of this kollet
-	now     func() time.Time
-	count   int   // records in the file
-	whole   int64 // size of these records in bytes
+	dir      string
+	file     *os.File
+	version  string // of this kollet
+	now      func() time.Time
+	count    int   // records in the file
+	whole    int64 // size of these records in bytes
+	reserved bool  // there may be space reserved for a rollback
+	ended    bool
 }
 
 // Create starts the journal of the transaction to generation begin.To, which must
@@ -41,7 +44,7 @@ func Create(dir string, begin Record, now func() time.Time) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the journal: %w", err)
 	}
-	j := &Journal{file: f, version: begin.Version, now: now}
+	j := &Journal{dir: dir, file: f, version: begin.Version, now: now}
 	begin.Event = Begin
 	if err := errors.Join(j.Append(begin), durable.SyncDir(dir)); err != nil {
 		f.Close()
@@ -64,11 +67,21 @@ func Reopen(dir string, to int, version string, now func() time.Time) (*Journal,
 	if err != nil {
 		return nil, nil, fmt.Errorf("reopen the journal: %w", err)
 	}
-	if err := f.Truncate(whole); err != nil {
+	if err := cutTo(f, whole); err != nil {
 		f.Close()
 		return nil, nil, fmt.Errorf("reopen the journal: %w", err)
 	}
-	return &Journal{file: f, version: version, now: now, count: len(records), whole: whole}, records, nil
+	return &Journal{dir: dir, file: f, version: version, now: now, count: len(records), whole: whole, reserved: true}, records, nil
+}
+
+// cutTo removes what is behind a size. A file of that size is left alone, because
+// ftruncate(2) would free the space that is reserved behind it.
+func cutTo(f *os.File, size int64) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() == size {
+		return err
+	}
+	return f.Truncate(size)
 }
 
 // Append adds a record with the current time and returns once it is on stable
@@ -85,21 +98,32 @@ func (j *Journal) Append(r Record) error {
 		return fmt.Errorf("journal %s %s: %w", r.Event, r.Step, err)
 	}
 	line = append(line, '\n')
-	_, err = j.file.Write(line)
+	err = cutTo(j.file, j.whole) // what a failed Append could not remove
+	if err == nil {
+		_, err = j.file.Write(line)
+	}
 	if err == nil {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("journal %s %s: %w", r.Event, r.Step, err), j.file.Truncate(j.whole))
+		return errors.Join(fmt.Errorf("journal %s %s: %w", r.Event, r.Step, err), cutTo(j.file, j.whole))
 	}
 	j.whole += int64(len(line))
 	j.count++
+	j.ended = r.Event == End
 	fault(j.count)
 	return nil
 }
 
-// Close closes the file. The journal does not have to have ended.
-func (j *Journal) Close() error { return j.file.Close() }
+// Close closes the file. The journal does not have to have ended; if it has, nothing
+// stays reserved.
+func (j *Journal) Close() error {
+	var err error
+	if j.reserved && j.ended {
+		err = errors.Join(j.file.Truncate(j.whole), j.Release())
+	}
+	return errors.Join(err, j.file.Close())
+}
 
 // Read returns the records of the transaction to generation to. If the journal has
 // content that this kollet does not know, the error is a *format.UnknownError.

@@ -48,6 +48,7 @@ var (
 var whole = []Record{
 	{Event: Intent, Step: cutOver, Previous: map[string][]string{"a": {"id1", "id2"}, "b": {}}},
 	{Event: Done, Step: cutOver},
+	{Event: Warning, Step: cutOver, Note: "the broker does not answer"},
 	{Event: Failed, Step: Step{Kind: Verify}, Note: "two\nlines, \"quoted\""},
 	{Event: Commit, Gaps: map[string]Gap{"a": {1.5, 2, 3}}},
 	{Event: End, Outcome: Committed},
@@ -125,6 +126,7 @@ func TestDamage(t *testing.T) {
 		"no step":                  {begin + `{"event":"done"}` + "\n", 0, 0, "2"},
 		"cut over of nothing":      {begin + `{"event":"done","step":{"kind":"cut-over"}}` + "\n", 0, 0, "2"},
 		"services of a pull":       {begin + `{"event":"done","step":{"kind":"pull","services":["a"]}}` + "\n", 0, 0, "2"},
+		"a warning of nothing":     {begin + `{"event":"warning","step":{"kind":"pull"}}` + "\n", 0, 0, "2"},
 		"an end without outcome":   {begin + `{"event":"end"}` + "\n", 0, 0, "2"},
 		"two journals in one":      {begin + begin, 0, 0, "2"},
 		"binary":                   {"\xff\xfe\n", 0, 0, "1"},
@@ -350,4 +352,23 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What a failed Append could not remove does not stay before the next record.
+func TestAppendRemovesRest(t *testing.T) {
+	dir := t.TempDir()
+	j := create(t, dir, 7)
+	f, err := os.OpenFile(path(dir, 7), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"event":"commit"}` + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	add(t, j, Record{Event: Intent, Step: stage})
+	records, err := Read(dir, 7)
+	if err != nil || len(records) != 2 || records[1].Event != Intent {
+		t.Errorf("%+v, %v", records, err)
+	}
 }

@@ -20,14 +20,15 @@ const Format = 1
 type Event string
 
 const (
-	Begin  Event = "begin"  // the transaction starts; From, To and Reason are set
-	Intent Event = "intent" // Step starts
-	Done   Event = "done"   // Step succeeded
-	Failed Event = "failed" // Step, or undoing it, failed; Note says why
-	Undo   Event = "undo"   // undoing Step starts
-	Undone Event = "undone" // Step is undone
-	Commit Event = "commit" // the new generation is the node's; recovery only goes forward from here
-	End    Event = "end"    // the transaction ended; Outcome is set
+	Begin   Event = "begin"   // the transaction starts; From, To and Reason are set
+	Intent  Event = "intent"  // Step starts
+	Done    Event = "done"    // Step succeeded
+	Failed  Event = "failed"  // Step, or undoing it, failed; Note says why
+	Warning Event = "warning" // Note says what is wrong; the transaction continues
+	Undo    Event = "undo"    // undoing Step starts
+	Undone  Event = "undone"  // Step is undone
+	Commit  Event = "commit"  // the new generation is the node's; recovery only goes forward from here
+	End     Event = "end"     // the transaction ended; Outcome is set
 )
 
 // StepKind is a kind of step.
@@ -38,6 +39,7 @@ const (
 	Pull          StepKind = "pull"           // fetch images
 	Render        StepKind = "render"         // write the new generation's directory
 	Stage         StepKind = "stage"          // start new containers, up to their gates
+	Quiesce       StepKind = "quiesce"        // wait until no operation is under way
 	ProtectGuests StepKind = "protect-guests" // move guests out of the containers that will be stopped
 	CutOver       StepKind = "cut-over"       // replace the tasks of Services
 	FindGuests    StepKind = "find-guests"    // check that every guest still runs
@@ -78,6 +80,7 @@ const (
 	Unchanged  Outcome = "nothing to do"     // the new generation would equal the old one
 	RolledBack Outcome = "rolled back"       // the old generation runs again
 	Discarded  Outcome = "discarded"         // the upgrade failed before any service was cut over
+	Deferred   Outcome = "deferred"          // operations were under way; nothing was cut over
 	Stuck      Outcome = "needs an operator" // the old generation runs again, but is not healthy
 )
 
@@ -106,9 +109,9 @@ type Gap struct {
 }
 
 var (
-	events    = []Event{Begin, Intent, Done, Failed, Undo, Undone, Commit, End}
-	stepKinds = []StepKind{Check, Pull, Render, Stage, ProtectGuests, CutOver, FindGuests, Verify}
-	outcomes  = []Outcome{Committed, Unchanged, RolledBack, Discarded, Stuck}
+	events    = []Event{Begin, Intent, Done, Failed, Warning, Undo, Undone, Commit, End}
+	stepKinds = []StepKind{Check, Pull, Render, Stage, Quiesce, ProtectGuests, CutOver, FindGuests, Verify}
+	outcomes  = []Outcome{Committed, Unchanged, RolledBack, Discarded, Deferred, Stuck}
 )
 
 // decode reads the record on a line. unknown describes content that this version
@@ -158,6 +161,8 @@ func (r Record) fits(first bool) bool {
 	switch r.Event {
 	case Begin:
 		return first && r.To > 0
+	case Warning:
+		return !first && r.Note != ""
 	case Commit:
 		return !first
 	case End:
