@@ -17,7 +17,7 @@ const (
 
 // Names in a gate directory.
 const (
-	FileOpen   = "open"   // exists once the service may run; created by kollet, never removed
+	FileOpen   = "open"   // exists once the service may run; created by kollet, and removed once the container is replaced
 	FileFIFO   = "fifo"   // one byte wakes the waiting container; created by kollet before the container starts
 	FileReady  = "ready"  // created by kollet-start when the files are applied and it waits
 	FileFailed = "failed" // created by kollet-start when it cannot continue: one line with the reason; kollet-start removes it when it starts again
@@ -30,8 +30,10 @@ const (
 //
 // The container itself must run as root: kollet-start switches to the user.
 const (
-	FlagUser   = "--user="   // user or user:group, names or numbers, as in docker run --user; default root
-	FlagWarmup = "--warmup=" // one word of the warm-up command; repeated
+	FlagUser    = "--user="           // user or user:group, names or numbers, as in docker run --user; default root
+	FlagWarmup  = "--warmup="         // one word of the warm-up command; repeated
+	FlagPreload = "--preload=python"  // import the modules of a Python service before the gate
+	FlagModule  = "--preload-module=" // a module to import in addition to those of the service's script; repeated
 )
 
 // Exit codes of kollet-start when it does not become the service. If a signal

@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/printable"
+	"github.com/kollet/kollet/agent/wary"
 )
 
 // ErrExited is wrapped by Wait's error when the container's first process exited
@@ -19,6 +21,9 @@ var ErrExited = errors.New("container exited before it was ready")
 
 // pollInterval is how long Wait waits between two reads of the gate directory.
 const pollInterval = 2 * time.Millisecond
+
+// longestReason is how much is read of what kollet-start reports, in bytes.
+const longestReason = 4 << 10
 
 // Process is the first process of a container; *host.Process is one. This
 // package does not import host, because kollet-start imports this package and
@@ -67,14 +72,18 @@ func Wait(ctx context.Context, dir string, first Process) error {
 		if err != nil {
 			return err
 		}
-		if line, err := os.ReadFile(filepath.Join(dir, FileFailed)); err == nil {
-			return errors.New(strings.TrimSpace(string(line)))
+		line, err := wary.Read(unix.AT_FDCWD, filepath.Join(dir, FileFailed), longestReason)
+		if err == nil {
+			return errors.New(printable.Reason(string(line)))
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return tampered(err)
 		}
 		if exited {
 			return fmt.Errorf("%w: see its log", ErrExited)
 		}
 		if exists(filepath.Join(dir, FileReady)) || IsOpen(dir) {
-			return nil
+			return intact(dir)
 		}
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("wait for the container to be ready at its gate %s: %w", dir, err)
@@ -83,30 +92,58 @@ func Wait(ctx context.Context, dir string, first Process) error {
 	}
 }
 
+// intact checks that what a gate directory has is what kollet and kollet-start
+// created. The container can write to it, so this finds early, while the service's
+// old task still runs, what Open would refuse.
+func intact(dir string) error {
+	for _, file := range []struct {
+		name     string
+		kind     uint32
+		optional bool
+	}{{FileFIFO, unix.S_IFIFO, false}, {FileReady, unix.S_IFREG, true}, {FileOpen, unix.S_IFREG, true}} {
+		err := wary.Check(filepath.Join(dir, file.name), file.kind)
+		if err != nil && !(file.optional && errors.Is(err, fs.ErrNotExist)) {
+			return tampered(err)
+		}
+	}
+	return nil
+}
+
+// tampered explains an error that kollet and kollet-start did not cause.
+func tampered(err error) error {
+	return fmt.Errorf("the container changed its gate: %w; do not trust its image", err)
+}
+
 // Open lets the container continue, now and at every later start. It does not
 // wait for stable storage, because the service is down meanwhile; Sync does. It
 // may be called again.
 func Open(dir string) error {
-	fd, err := unix.Open(filepath.Join(dir, FileOpen), unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
-	if err != nil {
+	path := filepath.Join(dir, FileOpen)
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600) // O_EXCL follows no link
+	if errors.Is(err, unix.EEXIST) {
+		if err := wary.Check(path, unix.S_IFREG); err != nil {
+			return tampered(err)
+		}
+	} else if err != nil {
 		return fmt.Errorf("open gate %s: %w", dir, err)
+	} else {
+		unix.Close(fd)
 	}
-	unix.Close(fd)
 	return wake(filepath.Join(dir, FileFIFO))
 }
 
 // wake writes one byte to the FIFO. It is not an error if nothing reads it: the
 // container checks for the open file before it waits.
 func wake(fifo string) error {
-	fd, err := unix.Open(fifo, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	f, err := wary.Open(unix.AT_FDCWD, fifo, unix.O_WRONLY, unix.S_IFIFO)
 	switch {
 	case errors.Is(err, unix.ENXIO): // no reader, fifo(7)
 		return nil
 	case err != nil:
-		return fmt.Errorf("wake container: %s: %w", fifo, err)
+		return tampered(err)
 	}
-	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte{1})
+	defer f.Close()
+	_, err = unix.Write(int(f.Fd()), []byte{1})
 	if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EPIPE) { // full, or the reader has just closed it
 		return fmt.Errorf("wake container: %s: %w", fifo, err)
 	}
@@ -115,15 +152,36 @@ func wake(fifo string) error {
 
 // Sync makes an open gate durable: it survives a power loss.
 func Sync(dir string) error {
-	for _, path := range []string{filepath.Join(dir, FileOpen), dir} {
-		f, err := os.Open(path)
-		if err != nil {
-			return fmt.Errorf("sync gate: %w", err)
-		}
-		err = errors.Join(f.Sync(), f.Close())
-		if err != nil {
-			return fmt.Errorf("sync gate: %w", err)
-		}
+	file, err := wary.Open(unix.AT_FDCWD, filepath.Join(dir, FileOpen), unix.O_RDONLY, unix.S_IFREG)
+	if err != nil {
+		return tampered(err)
+	}
+	defer file.Close()
+	parent, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync gate: %w", err)
+	}
+	defer parent.Close()
+	if err := errors.Join(file.Sync(), parent.Sync()); err != nil {
+		return fmt.Errorf("sync gate: %w", err)
+	}
+	return nil
+}
+
+// Close makes a container wait at its gate when it is started again. It does nothing
+// if the gate is closed, or was removed with its generation.
+func Close(dir string) error {
+	parent, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("close gate: %w", err)
+	}
+	defer parent.Close()
+	// The container may have put anything there. RemoveAll follows no link.
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, FileOpen)), parent.Sync()); err != nil {
+		return fmt.Errorf("close gate: %w", err)
 	}
 	return nil
 }

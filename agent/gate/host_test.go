@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -186,5 +187,124 @@ func TestWaitSeesWhatHappensLater(t *testing.T) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		})
+	}
+}
+
+// A container can put anything into its gate directory, and changes nothing outside.
+func TestAContainerThatChangesItsGate(t *testing.T) {
+	const secret = "only root reads this"
+	link := func(name string) func(t *testing.T, dir, outside string) {
+		return func(t *testing.T, dir, outside string) {
+			os.Remove(filepath.Join(dir, name))
+			if err := os.Symlink(outside, filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pipe := func(name string) func(t *testing.T, dir, outside string) {
+		return func(t *testing.T, dir, _ string) {
+			os.Remove(filepath.Join(dir, name))
+			if err := unix.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	directory := func(name string) func(t *testing.T, dir, outside string) {
+		return func(t *testing.T, dir, _ string) {
+			os.Remove(filepath.Join(dir, name))
+			if err := os.MkdirAll(filepath.Join(dir, name, "more"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	gone := func(name string) func(t *testing.T, dir, outside string) {
+		return func(t *testing.T, dir, _ string) { os.Remove(filepath.Join(dir, name)) }
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(t *testing.T, dir, outside string)
+		calls  string // that notice it: Wait, Open, Sync
+	}{
+		{"the FIFO is a link", link(FileFIFO), "WO"},
+		{"the FIFO is a directory", directory(FileFIFO), "WO"},
+		{"the FIFO is gone", gone(FileFIFO), "WO"},
+		{"open is a link", link(FileOpen), "WOS"},
+		{"open is a pipe", pipe(FileOpen), "WOS"},
+		{"open is a directory", directory(FileOpen), "WOS"},
+		{"failed is a link", link(FileFailed), "W"},
+		{"failed is a pipe", pipe(FileFailed), "W"},
+		{"failed is a directory", directory(FileFailed), "W"},
+		{"ready is a link", link(FileReady), "W"},
+	} {
+		for _, exists := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, its target exists: %v", tc.name, exists), func(t *testing.T) {
+				outside := filepath.Join(t.TempDir(), "outside")
+				if exists {
+					if err := os.WriteFile(outside, []byte(secret), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				dir := made(t)
+				put(t, dir, FileReady, "")
+				tc.change(t, dir, outside)
+				for _, call := range []struct {
+					letter string
+					err    error
+				}{
+					{"W", Wait(t.Context(), dir, make(process))},
+					{"O", Open(dir)},
+					{"S", Sync(dir)},
+				} {
+					noticed := strings.Contains(tc.calls, call.letter)
+					if noticed && (call.err == nil || !strings.Contains(call.err.Error(), "changed its gate")) || !noticed && call.err != nil {
+						t.Errorf("%s: got error %v", call.letter, call.err)
+					}
+					if call.err != nil && strings.Contains(call.err.Error(), secret) {
+						t.Errorf("%s: the file is shown: %v", call.letter, call.err)
+					}
+				}
+				if data, err := os.ReadFile(outside); exists && string(data) != secret || !exists && err == nil {
+					t.Errorf("outside there is now %q (%v)", data, err)
+				}
+			})
+		}
+	}
+}
+
+func TestAReasonWithoutEnd(t *testing.T) {
+	dir := made(t)
+	put(t, dir, FileFailed, "\x1b]0;done\a\nnova: "+strings.Repeat("x", 1<<20))
+	err := Wait(t.Context(), dir, make(process))
+	if err == nil || len(err.Error()) > 2000 || !strings.HasPrefix(err.Error(), "�]0;done� nova: xxx") {
+		t.Errorf("got error of %d bytes: %.60q", len(err.Error()), err)
+	}
+}
+
+// A replaced container waits at its gate when it is started again, whatever it has made
+// of its gate.
+func TestClose(t *testing.T) {
+	dir := made(t)
+	outside := t.TempDir()
+	put(t, outside, "kept", "")
+	for name, open := range map[string]func(path string) error{
+		"open":      func(string) error { return Open(dir) },
+		"closed":    func(string) error { return nil },
+		"link":      func(path string) error { return os.Symlink(outside, path) },
+		"directory": func(path string) error { return os.MkdirAll(filepath.Join(path, "deep"), 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := open(filepath.Join(dir, FileOpen)); err != nil {
+				t.Fatal(err)
+			}
+			if err := Close(dir); err != nil || IsOpen(dir) {
+				t.Errorf("%v, open: %t", err, IsOpen(dir))
+			}
+		})
+	}
+	if !exists(filepath.Join(outside, "kept")) {
+		t.Error("a file behind a link was removed")
+	}
+	if err := Close(filepath.Join(dir, "absent")); err != nil {
+		t.Error(err)
 	}
 }
