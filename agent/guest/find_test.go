@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -148,5 +149,33 @@ func TestZombie(t *testing.T) {
 	}
 	if guests, err := f.Among([]int{pid}); err != nil || len(guests) > 0 {
 		t.Errorf("got %v, %v", guests, err)
+	}
+}
+
+// The canary is none of the node's guests. Only its name and its UUID together say
+// that a guest is the canary, and another node's canary is not this node's.
+func TestCanaries(t *testing.T) {
+	n := newNode(t)
+	own := n.Generations + "/000003/nova-libvirt/gate"
+	other := n.Generations + "-other/000003/nova-libvirt/gate"
+	n.dir(other)
+	canary := "qemu-system-x86_64\x00-name\x00guest=" + CanaryName + "\x00-uuid\x00" + CanaryUUID + "\x00"
+	n.process(20, canary, own, "/generations/000003/nova-libvirt/gate")
+	n.process(21, canary, other, "/generations-other/000003/nova-libvirt/gate")
+	n.process(22, qemu(CanaryName), own, "/generations/000003/nova-libvirt/gate")
+	n.process(23, strings.Replace(canary, CanaryName, "vm", 1), own, "/generations/000003/nova-libvirt/gate")
+	for _, c := range []struct {
+		name string
+		find func() ([]Guest, error)
+		want []int
+	}{{"guests", n.Find, []int{22, 23}}, {"canaries", n.Canaries, []int{20}}} {
+		found, err := c.find()
+		var pids []int
+		for _, g := range found {
+			pids = append(pids, g.PID)
+		}
+		if slices.Sort(pids); err != nil || !slices.Equal(pids, c.want) {
+			t.Errorf("%s: %v, %v, want %v", c.name, pids, err, c.want)
+		}
 	}
 }

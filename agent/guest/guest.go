@@ -28,6 +28,15 @@ type Guest struct {
 	Service    string `json:"service"`    // whose container started it
 }
 
+// The canary is a guest that kollet itself starts, to see whether a libvirt can. It
+// is none of the node's guests: it is not protected, and ends with kollet's test.
+const (
+	CanaryName = "kollet-canary"
+	CanaryUUID = "6b6f6c6c-6574-4000-8000-63616e617279" // "kollet" and "canary" in hexadecimal
+)
+
+func (g Guest) canary() bool { return g.Name == CanaryName && g.UUID == CanaryUUID }
+
 // Same reports whether both are the same process, not merely the same number.
 func (g Guest) Same(other Guest) bool { return g.PID == other.PID && g.Start == other.Start }
 
@@ -55,6 +64,21 @@ func (f Finder) Find() ([]Guest, error) {
 
 // Among returns the guests of this node among the given processes.
 func (f Finder) Among(pids []int) ([]Guest, error) {
+	all, err := f.among(pids)
+	return slices.DeleteFunc(all, Guest.canary), err
+}
+
+// Canaries returns the processes of canaries that containers of this node started.
+func (f Finder) Canaries() ([]Guest, error) {
+	pids, err := f.Host.Processes()
+	if err != nil {
+		return nil, fmt.Errorf("find canaries: %w", err)
+	}
+	all, err := f.among(pids)
+	return slices.DeleteFunc(all, func(g Guest) bool { return !g.canary() }), err
+}
+
+func (f Finder) among(pids []int) ([]Guest, error) {
 	var guests []Guest
 	for _, pid := range pids {
 		g, err := f.inspect(pid)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -45,7 +46,7 @@ func (f Finder) Protect(ctx context.Context, cgroup host.Cgroup, pids []int) err
 			return fmt.Errorf("protect process %d: %w", pid, err)
 		}
 		for _, hierarchy := range hierarchies {
-			if err := f.moveOut(ctx, cgroup, pid, hierarchy); err != nil {
+			if err := f.moveOut(ctx, cgroup, pid, hierarchy, group, fmt.Sprintf("%s-%d.scope", group, pid)); err != nil {
 				return fmt.Errorf("protect process %d: move it out of %s in cgroup hierarchy %q: %w", pid, cgroup.Path(hierarchy), hierarchy, err)
 			}
 		}
@@ -53,13 +54,71 @@ func (f Finder) Protect(ctx context.Context, cgroup host.Cgroup, pids []int) err
 	return checkProtected(cgroup, pids)
 }
 
+// mostRounds is how often Evacuate looks for processes that were started meanwhile.
+const mostRounds = 100
+
+// Evacuate moves all processes out of a container's cgroup, in those hierarchies in
+// which they are in it, and returns the cgroup in which its first process is then. What
+// they start from then on is born outside of the container, so the runtime cannot kill
+// it with the container. id is that of the container. It may be repeated, also after an
+// interruption. If the first process has exited, nothing is moved, and the error is
+// host.ErrExited, wrapped: the runtime is ending the container.
+func (f Finder) Evacuate(ctx context.Context, cgroup host.Cgroup, id string, first int) (host.Cgroup, error) {
+	to := group + "-" + id // the engine's name in it tells what it belongs to
+	if _, err := f.evacuate(ctx, cgroup, to, first); err != nil {
+		return cgroup, err
+	}
+	at, err := f.Host.CgroupOf(first) // before the others: what is moved must be found again
+	if err != nil {
+		return cgroup, err
+	}
+	for range mostRounds {
+		pids, err := cgroup.Processes()
+		if err != nil {
+			return at, err
+		}
+		moved := 0
+		for _, pid := range pids {
+			n, err := f.evacuate(ctx, cgroup, to, pid)
+			if err != nil {
+				return at, err
+			}
+			moved += n
+		}
+		if moved == 0 {
+			return at, nil
+		}
+	}
+	return at, errors.New("its processes cannot be moved out of its cgroup: it starts others all the time")
+}
+
+// evacuate moves a process, and returns from how many hierarchies.
+func (f Finder) evacuate(ctx context.Context, cgroup host.Cgroup, to string, pid int) (int, error) {
+	hierarchies, err := cgroup.Holds(pid)
+	if err != nil {
+		return 0, err
+	}
+	moved := 0
+	for _, hierarchy := range hierarchies {
+		unit := to + ".scope"
+		if at := path.Base(cgroup.Path(hierarchy)); at == to || at == unit {
+			continue // by a kollet that was interrupted
+		}
+		if err := f.moveOut(ctx, cgroup, pid, hierarchy, to, unit); err != nil {
+			return moved, fmt.Errorf("move process %d out of %s in cgroup hierarchy %q: %w", pid, cgroup.Path(hierarchy), hierarchy, err)
+		}
+		moved++
+	}
+	return moved, nil
+}
+
 // moveOut uses a scope in hierarchies that systemd owns: only systemd may create
 // cgroups there (systemd: docs/CGROUP_DELEGATION.md).
-func (f Finder) moveOut(ctx context.Context, cgroup host.Cgroup, pid int, hierarchy string) error {
+func (f Finder) moveOut(ctx context.Context, cgroup host.Cgroup, pid int, hierarchy, to, unit string) error {
 	if !f.Host.RunsSystemd() || hierarchy != "" && hierarchy != "name=systemd" {
-		return cgroup.Move(pid, hierarchy, group)
+		return cgroup.Move(pid, hierarchy, to)
 	}
-	if err := scope(ctx, pid); err != nil {
+	if err := scope(ctx, unit, pid); err != nil {
 		return err
 	}
 	held, err := cgroup.Holds(pid)
@@ -69,13 +128,17 @@ func (f Finder) moveOut(ctx context.Context, cgroup host.Cgroup, pid int, hierar
 	return errors.New("systemd did not move it")
 }
 
-// scope makes systemd move a process to a scope of its own in machine.slice.
-func scope(ctx context.Context, pid int) error {
+// scope makes systemd move a process to a scope in machine.slice, which it creates if
+// there is none with this name.
+func scope(ctx context.Context, unit string, pid int) error {
 	conn, err := dbus.NewSystemConnectionContext(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to systemd: %w", err)
 	}
 	defer conn.Close()
+	if conn.AttachProcessesToUnit(ctx, unit, "/", []uint32{uint32(pid)}) == nil {
+		return nil
+	}
 	done := make(chan string, 1)
 	properties := []dbus.Property{
 		dbus.PropPids(uint32(pid)),
@@ -84,7 +147,6 @@ func scope(ctx context.Context, pid int) error {
 		{Name: "CollectMode", Value: godbus.MakeVariant("inactive-or-failed")},
 		{Name: "KillMode", Value: godbus.MakeVariant("none")},
 	}
-	unit := fmt.Sprintf("%s-%d.scope", group, pid)
 	if _, err := conn.StartTransientUnitContext(ctx, unit, "replace", properties, done); err != nil {
 		return fmt.Errorf("start %s: %w", unit, err)
 	}

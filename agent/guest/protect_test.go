@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -92,6 +93,54 @@ func TestProtect(t *testing.T) {
 		if exited, err := p.Exited(0); exited || err != nil {
 			t.Errorf("process %d exited: %v, %v", pid, exited, err)
 		}
+	}
+}
+
+// What a process of the container starts after it was moved is born outside.
+func TestEvacuate(t *testing.T) {
+	c := machine.NewCgroups(t)
+	cgroup, first := container(t, c, "/abc")
+	nested := sleeper(t).Process.Pid
+	c.Put(nested, "/abc/nested", c.Hierarchies()...)
+	at, err := finder.Evacuate(t.Context(), cgroup, "abc", first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, err = finder.Evacuate(t.Context(), at, "abc", first); err != nil { // after an interruption
+		t.Fatal(err)
+	}
+	if pids, err := cgroup.Processes(); err != nil || len(pids) > 0 {
+		t.Errorf("left are %v, %v", pids, err)
+	}
+	want := []int{first, nested}
+	slices.Sort(want)
+	if pids, err := at.Processes(); err != nil || !slices.Equal(pids, want) {
+		t.Errorf("moved are %v, %v, want %v", pids, err, want)
+	}
+	for _, pid := range want {
+		for _, name := range c.Hierarchies() {
+			if where := c.Of(pid)[name]; where != "/"+group+"-abc" {
+				t.Errorf("process %d is in %s of %q", pid, where, name)
+			}
+		}
+	}
+}
+
+// Processes that nobody would find again stay where the runtime kills them.
+func TestEvacuateExited(t *testing.T) {
+	c := machine.NewCgroups(t)
+	cgroup, _ := container(t, c, "/abc")
+	other := sleeper(t).Process.Pid
+	c.Put(other, "/abc", c.Hierarchies()...)
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := finder.Evacuate(t.Context(), cgroup, "abc", gone.Process.Pid); !errors.Is(err, host.ErrExited) {
+		t.Errorf("got %v", err)
+	}
+	if len(holds(t, cgroup, other)) == 0 {
+		t.Error("another process was moved")
 	}
 }
 
