@@ -4,7 +4,7 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
@@ -37,30 +37,34 @@ func Run(ctx context.Context, n *node.Node) []Check {
 	}
 	nodeFile, services := checkNodeFile(n)
 	checks = append(checks, checkMachined(n.Host), checkModules(n.Host), checkKVM(n.Host), checkClock(n.Host), checkCloudInit(n.Host), checkJournal(n), nodeFile)
-	return append(checks, checkShared(n.Host, services)...)
+	checks = append(checks, checkShared(n.Host, services)...)
+	checks = append(checks, checkOpenStack(ctx, n, services)...)
+	if engine.Level != Bad {
+		checks = append(checks, checkServices(ctx, n, services)...)
+	}
+	return checks
 }
 
-// Precheck does the checks without which an upgrade must not begin, and returns
-// the first problem.
-func Precheck(ctx context.Context, n *node.Node, services []generation.Service) error {
+// Precheck does the checks without which an upgrade should not begin, and returns
+// the problems.
+func Precheck(ctx context.Context, n *node.Node, services []generation.Service) []Check {
 	engine, info := checkEngine(ctx, n)
 	checks := []Check{engine, CheckDisk(n.Host, n.State())}
 	if engine.Level != Bad {
 		checks = append(checks, CheckDisk(n.Host, info.Root), checkHostLibvirt(ctx, n))
 	}
 	checks = append(checks, checkShared(n.Host, services)...)
-	for _, c := range checks {
-		if c.Level == Bad {
-			return fmt.Errorf("check %s: %s; %s", c.Name, c.Text, c.Remedy)
-		}
-	}
-	return nil
+	return slices.DeleteFunc(checks, func(c Check) bool { return c.Level != Bad })
 }
 
 func checkJournal(n *node.Node) Check {
+	running := n.Running() // before the journal is read, which it may end meanwhile
 	interrupted, err := n.Interrupted()
 	if err != nil {
 		return Check{Name: "journal", Level: Bad, Text: err.Error()}
+	}
+	if interrupted && running != "" {
+		return Check{Name: "journal", Level: Fine, Text: running + " is running"}
 	}
 	if interrupted {
 		return Check{"journal", Bad, "an upgrade was interrupted", "kollet recover"}

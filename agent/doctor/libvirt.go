@@ -7,7 +7,6 @@ import (
 
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
-	"github.com/kollet/kollet/containers"
 )
 
 // libvirtSockets are libvirt's sockets below /run, of the host's libvirt or of the
@@ -40,12 +39,9 @@ func checkHostLibvirt(ctx context.Context, n *node.Node) Check {
 func isOurs(ctx context.Context, n *node.Node, pid int) (bool, error) {
 	all, err := n.Containers(ctx)
 	for _, c := range all {
-		if c.State != containers.StateRunning {
-			continue
-		}
-		cgroup, err := n.Host.CgroupOf(c.PID)
+		cgroup, err := n.Host.ContainerCgroup(c.PID, c.ID)
 		if err != nil {
-			continue // it ended meanwhile
+			continue // it does not run
 		}
 		if held, err := cgroup.Holds(pid); c.PID == pid || err == nil && len(held) > 0 {
 			return true, nil

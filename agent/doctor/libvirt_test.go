@@ -37,7 +37,7 @@ func cgroups(container, own string) files {
 
 // The process that listens at libvirt's socket is this test.
 func TestHostLibvirt(t *testing.T) {
-	running := []containers.Container{{PID: 100, State: containers.StateRunning}}
+	running := []containers.Container{{ID: "abc", PID: 100, State: containers.StateRunning}}
 	for _, c := range []struct {
 		name   string
 		socket string // below /run; empty: none
@@ -52,7 +52,8 @@ func TestHostLibvirt(t *testing.T) {
 		{"the host's modular libvirt", "virtqemud-sock", cgroups("/docker/abc", "/system.slice/virtqemud.service"), running, Bad},
 		{"no containers", "libvirt-sock", cgroups("/docker/abc", "/docker/abc"), nil, Bad},
 		{"a stopped container", "libvirt-sock", cgroups("/docker/abc", "/docker/abc"), []containers.Container{{PID: 0, State: containers.StateExited}}, Bad},
-		{"a container that just ended", "libvirt-sock", cgroups("/docker/abc", "/docker/abc"), []containers.Container{{PID: 101, State: containers.StateRunning}, running[0]}, Fine},
+		{"a container whose number another process has", "libvirt-sock", cgroups("/docker/abc", "/docker/abc"), []containers.Container{{ID: "abd", PID: 100, State: containers.StateRunning}}, Bad},
+		{"a container that just ended", "libvirt-sock", cgroups("/docker/abc", "/docker/abc"), []containers.Container{{ID: "abd", PID: 101, State: containers.StateRunning}, running[0]}, Fine},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := machine(t, c.files)

@@ -1,0 +1,73 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/openstack"
+	"github.com/kollet/kollet/agent/quiesce"
+	"github.com/kollet/kollet/agent/target"
+)
+
+// cloudTimeout bounds how long the doctor waits for the control plane.
+const cloudTimeout = 30 * time.Second
+
+// checkOpenStack asks the control plane what an upgrade asks it, with the node file's
+// credentials. It has nothing to say without them.
+func checkOpenStack(ctx context.Context, n *node.Node, services []generation.Service) []Check {
+	bad := func(err error, remedy string) []Check {
+		return append(checkDisabled(n), Check{"openstack", Bad, target.RedactorOf(n).Error(err).Error(), remedy})
+	}
+	c := target.CloudOf(n)
+	if c.Access == nil { // what is wrong with the node file is a finding of its own
+		return checkDisabled(n)
+	}
+	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	defer cancel()
+	cloud, err := openstack.Open(ctx, *c.Access, n.Name)
+	if err != nil {
+		return bad(err, "check openstack in the node file, and the control plane")
+	}
+	if _, err := cloud.Operations(ctx); err != nil {
+		return bad(err, "see docs/openstack.md for the rights that kollet needs")
+	}
+	text := []string{"Keystone, Nova and Neutron answer"}
+	for _, s := range services {
+		if s.ListedAs == nil {
+			continue
+		}
+		var seen string
+		if s.ListedAs.Nova != "" {
+			found, failed := cloud.ComputeService(ctx, s.ListedAs.Nova)
+			seen, err = found.State+" and "+found.Status, failed
+		} else {
+			found, failed := cloud.Agent(ctx, s.ListedAs.Neutron)
+			seen, err = map[bool]string{true: "alive", false: "dead"}[found.Alive], failed
+		}
+		switch {
+		case errors.Is(err, openstack.ErrUnknownHost):
+			seen = "not listed"
+		case err != nil:
+			return bad(err, "see docs/openstack.md for the rights that kollet needs")
+		}
+		text = append(text, s.Name+" is "+seen)
+	}
+	return append(checkDisabled(n), Check{Name: "openstack", Level: Fine, Text: strings.Join(text, "; ")})
+}
+
+// checkDisabled finds a compute service that an earlier command could not enable.
+func checkDisabled(n *node.Node) []Check {
+	m, err := quiesce.Store{Dir: n.State()}.Marked()
+	switch {
+	case err != nil:
+		return []Check{{Name: "compute service", Level: Bad, Text: err.Error()}}
+	case m != nil:
+		return []Check{{"compute service", Warning, fmt.Sprintf("kollet disabled it at %s (%q)", m.Since.Format(time.RFC3339), m.Reason), "kollet recover, unless an upgrade is running"}}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/health"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// healthyWithin is how long a probe of a running service may fail before the service
+// is called unhealthy. One failure can be due to a busy machine.
+const healthyWithin = 5 * time.Second
+
+// Unhealthy returns the services of a generation that are not healthy now, with the
+// reason.
+func Unhealthy(ctx context.Context, n *node.Node, services []generation.Service) map[string]error {
+	found := map[string]error{}
+	var mu sync.Mutex // guards found
+	var asked sync.WaitGroup
+	for _, s := range services {
+		asked.Go(func() {
+			if err := healthyNow(ctx, n, s); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				found[s.Name] = err
+			}
+		})
+	}
+	asked.Wait()
+	return found
+}
+
+func healthyNow(ctx context.Context, n *node.Node, s generation.Service) error {
+	c, err := n.Container(ctx, s.Name, s.Origin)
+	if errors.Is(err, containers.ErrNotFound) {
+		return errors.New("it has no container")
+	}
+	if err != nil {
+		return err
+	}
+	if err := health.Restarting(c, n.Host.Now()); err != nil {
+		return err
+	}
+	if c.State != containers.StateRunning {
+		return fmt.Errorf("its container is %s, with exit status %d", c.State, c.ExitCode)
+	}
+	probes := slices.Clone(s.Healthcheck)
+	for i := range probes {
+		probes[i].StartPeriod = min(probes[i].StartPeriod, healthyWithin)
+	}
+	return health.Ready(ctx, health.Of(n.Engine, n.Host, c, s.User), probes)
+}
+
+// checkServices checks what runs, and what the node file's services require.
+func checkServices(ctx context.Context, n *node.Node, services []generation.Service) []Check {
+	current, err := n.Store().Current()
+	if err != nil {
+		return []Check{{"services", Bad, err.Error(), "see docs/recovery.md"}}
+	}
+	checks := Requires(ctx, services, Running(ctx, n, current))
+	sick := Unhealthy(ctx, n, current.Services)
+	for _, s := range current.Services {
+		if why := sick[s.Name]; why != nil {
+			checks = append(checks, Check{"services", Warning, fmt.Sprintf("%s is unhealthy: %v", s.Name, why), "an upgrade that does not replace it is refused; `kollet logs " + s.Name + "` may show why"})
+		}
+	}
+	if len(sick) == 0 && len(current.Services) > 0 {
+		checks = append(checks, Check{Name: "services", Level: Fine, Text: "healthy"})
+	}
+	return checks
+}
