@@ -35,6 +35,7 @@ func compare(store generation.Store, s generation.Service, files []generation.Re
 		c.Spec = append(c.Spec, valueChanges("program", old.Argv, s.Argv)...)
 	}
 	c.Spec = append(c.Spec, valueChanges("warmup", old.Warmup, s.Warmup)...)
+	c.Spec = append(c.Spec, valueChanges("preload", preloaded(old), preloaded(s))...)
 	c.Spec = append(c.Spec, valueChanges("permissions", old.Permissions, s.Permissions)...)
 	if len(c.Files) == 0 && !slices.EqualFunc(old.Files, s.Files, func(a, b generation.File) bool { return a.Name == b.Name }) {
 		c.Spec = append(c.Spec, "config: order changed") // later entries override earlier ones
@@ -44,14 +45,24 @@ func compare(store generation.Store, s generation.Service, files []generation.Re
 		c.Action = Replace
 	case !SamePolicy(old, s):
 		c.Action = UpdatePolicy
-		c.Spec = append(c.Spec, "healthcheck, order or reference changed; the container is kept")
+		c.Spec = append(c.Spec, "healthcheck, requires, order or reference changed; the container is kept")
 	}
 	return c, nil
+}
+
+// preloaded is what a service imports before its gate opens: the modules of its
+// script, and others.
+func preloaded(s generation.Service) []string {
+	if s.Preload == nil || !s.Preload.Python {
+		return nil
+	}
+	return append([]string{"python"}, s.Preload.Modules...)
 }
 
 // SamePolicy compares all that is not the container itself.
 func SamePolicy(old, new generation.Service) bool {
 	old.Origin, new.Origin = 0, 0
+	old.InsteadOf, new.InsteadOf = "", "" // the same image, by another way
 	a, errA := json.Marshal(old)
 	b, errB := json.Marshal(new)
 	return errA == nil && errB == nil && string(a) == string(b)

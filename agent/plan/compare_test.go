@@ -112,13 +112,15 @@ func TestCompare(t *testing.T) {
 		"another service":   {func(s *generation.Service) { s.Name = "new" }, nil, Add, "image  nova:1 false"},
 		"image":             {func(s *generation.Service) { s.Image.ID, s.Ref = "sha256:2", "nova:2" }, nil, Replace, "image nova:1 nova:2 false"},
 		"image, not here":   {func(s *generation.Service) { s.Image.ID, s.Ref = "", "nova:2" }, nil, Replace, "image nova:1 nova:2 true"},
-		"another tag of it": {func(s *generation.Service) { s.Ref = "nova:2" }, nil, UpdatePolicy, "healthcheck, order or reference changed; the container is kept"},
+		"another tag of it": {func(s *generation.Service) { s.Ref = "nova:2" }, nil, UpdatePolicy, "healthcheck, requires, order or reference changed; the container is kept"},
 		"setting":           {func(s *generation.Service) { s.Spec.Privileged = true }, nil, Replace, "privileged: false, now true"},
 		"program":           {func(s *generation.Service) { s.Argv = []string{"nova", "-v"} }, nil, Replace, "program: now also -v"},
 		"warm-up":           {func(s *generation.Service) { s.Warmup = []string{"a"} }, nil, Replace, "warmup: now also a"},
+		"preload":           {func(s *generation.Service) { s.Preload = &nodefile.Preload{Python: true, Modules: []string{"a.b"}} }, nil, Replace, "preload: now also python, a.b"},
 		"paths":             {func(s *generation.Service) { s.Permissions = []nodefile.Permission{{Path: "/a"}} }, nil, Replace, `permissions: now also {"path":"/a","owner":"","perm":""}`},
-		"probe":             {func(s *generation.Service) { s.Healthcheck = []nodefile.Probe{{TCP: "a:1", Interval: time.Second}} }, nil, UpdatePolicy, "healthcheck, order or reference changed; the container is kept"},
-		"order":             {func(s *generation.Service) { s.DependsOn = []string{"x"} }, nil, UpdatePolicy, "healthcheck, order or reference changed; the container is kept"},
+		"probe":             {func(s *generation.Service) { s.Healthcheck = []nodefile.Probe{{TCP: "a:1", Interval: time.Second}} }, nil, UpdatePolicy, "healthcheck, requires, order or reference changed; the container is kept"},
+		"requires":          {func(s *generation.Service) { s.Requires = []nodefile.Probe{{TCP: "a:1"}} }, nil, UpdatePolicy, "healthcheck, requires, order or reference changed; the container is kept"},
+		"order":             {func(s *generation.Service) { s.DependsOn = []string{"x"} }, nil, UpdatePolicy, "healthcheck, requires, order or reference changed; the container is kept"},
 		"content":           {func(s *generation.Service) { s.Files[0].SHA256 = "9" }, map[string]string{"00-a": "x=2\n"}, Replace, "/etc/a - x=1 + x=2"},
 		"secret":            {func(s *generation.Service) { s.Files[0].SHA256 = "9" }, map[string]string{"00-a": "x=1\n"}, Replace, "/etc/a a secret in it changes"},
 		"owner":             {func(s *generation.Service) { s.Files[0].Owner = "nova" }, map[string]string{"00-a": "x=1\n"}, Replace, "/etc/a owner root, mode 0600; now owner nova, mode 0600"},
@@ -181,4 +183,28 @@ func said(c Change) string {
 		parts = append(parts, strings.Join(words, " "))
 	}
 	return strings.Join(parts, "; ")
+}
+
+func TestReplacedWithItsDependencies(t *testing.T) {
+	service := generation.Service{Name: "nova-compute", DependsOn: []string{"network", "nova-libvirt"}, ReplaceWithDependencies: true}
+	for name, c := range map[string]struct {
+		changes []Change
+		with    bool // replace_with_dependencies
+		want    string
+	}{
+		"nothing changes":                   {nil, true, ""},
+		"a dependency is replaced":          {[]Change{{Service: "nova-libvirt", Action: Replace}}, true, "nova-libvirt"},
+		"a dependency is new":               {[]Change{{Service: "nova-libvirt", Action: Add}}, true, "nova-libvirt"},
+		"a dependency keeps its container":  {[]Change{{Service: "nova-libvirt", Action: UpdatePolicy}}, true, ""},
+		"another service is replaced":       {[]Change{{Service: "other", Action: Replace}}, true, ""},
+		"the service does not ask for that": {[]Change{{Service: "nova-libvirt", Action: Replace}}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := service
+			s.ReplaceWithDependencies = c.with
+			if got := (Plan{Changes: c.changes}).replaced(s); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
 }

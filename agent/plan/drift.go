@@ -4,27 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/wary"
 	"github.com/kollet/kollet/containers"
 )
 
 // Drift is one difference between a running node and its generation.
 type Drift struct {
 	Service string `json:"service"`
-	What    string `json:"what"` // container, image, spec, mounted file, copied file
+	What    string `json:"what"` // container, image, spec, mounted file, copied file, replaced container
 	Path    string `json:"path,omitempty"`
 	Text    string `json:"text"` // what differs, readable on its own
 }
 
+// replaced is the What of a container that was replaced and was started again.
+const replaced = "replaced container"
+
+// IsReplaced reports whether a replaced container was started again. An upgrade stops
+// it, and replaces nothing for it.
+func (d Drift) IsReplaced() bool { return d.What == replaced }
+
 // FindDrift compares what runs with a generation: each container, its image and
-// spec, every mounted file and every copy that the container made of one.
+// spec, every mounted file and every copy that the container made of one. No replaced
+// container may run.
 func FindDrift(ctx context.Context, n *node.Node, g generation.Generation) ([]Drift, error) {
 	drift := []Drift{}
 	if g.Number == 0 {
@@ -46,7 +58,23 @@ func FindDrift(ctx context.Context, n *node.Node, g generation.Generation) ([]Dr
 		}
 		drift = append(drift, d.found...)
 	}
-	return drift, nil
+	return append(drift, startedAgain(g, all)...), nil
+}
+
+// startedAgain finds replaced containers that run. Those of later generations are
+// staged by an upgrade that is under way.
+func startedAgain(g generation.Generation, all []containers.Container) []Drift {
+	var found []Drift
+	for _, c := range all {
+		name := c.Spec.Labels[node.LabelService]
+		number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration])
+		s, ok := g.Service(name)
+		if err != nil || number >= g.Number || ok && s.Origin == number || c.State.Stopped() {
+			continue
+		}
+		found = append(found, Drift{Service: name, What: replaced, Text: fmt.Sprintf("container %s was replaced and was started again manually: it is %s", c.Spec.Name, c.State)})
+	}
+	return found
 }
 
 // drifter collects how one service drifted.
@@ -131,32 +159,55 @@ func (d *drifter) mounted() {
 	}
 }
 
-// copied checks a file inside the container, as the container sees it.
+// copied checks a file inside the container, as the container sees it. The container
+// may have put anything in its place.
 func (d *drifter) copied(pid int, f generation.File) {
-	path, err := d.node.Host.PathInside(pid, f.Dest)
-	if err != nil {
-		d.add("copied file", f.Dest, "%s in %s: %v", f.Dest, d.service.Name, err)
+	differs := func(format string, args ...any) {
+		d.add("copied file", f.Dest, "%s in %s %s", f.Dest, d.service.Name, fmt.Sprintf(format, args...))
+	}
+	file, err := d.node.Host.OpenInside(pid, f.Dest)
+	if errors.Is(err, fs.ErrNotExist) {
+		differs("was removed manually")
 		return
 	}
-	data, err := os.ReadFile(path)
+	if other, ok := errors.AsType[*wary.KindError](err); ok {
+		differs("was replaced manually: it is %s", other.Found())
+		return
+	}
+	if err != nil {
+		differs("cannot be read: %v", node.WithoutPath(err))
+		return
+	}
+	defer file.Close()
+	unchanged, err := same(file, f)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		d.add("copied file", f.Dest, "%s in %s was removed manually", f.Dest, d.service.Name)
 	case err != nil:
-		d.add("copied file", f.Dest, "%s in %s cannot be read: %v", f.Dest, d.service.Name, node.WithoutPath(err))
-	case generation.Sum(data) != f.SHA256:
-		d.add("copied file", f.Dest, "%s in %s was changed manually", f.Dest, d.service.Name)
+		differs("cannot be read: %v", node.WithoutPath(err))
+	case !unchanged:
+		differs("was changed manually")
 	default:
-		d.copiedMode(path, f)
+		d.copiedMode(file, f)
 	}
 }
 
-// copiedMode compares the permission bits alone: the owner is a name that means
+// mostCopied is more than any config file has, in bytes. No more is read of a copy,
+// which may be endless.
+const mostCopied = 16 << 20
+
+// same reports whether a copy has the content of its generation's file.
+func same(copied io.Reader, f generation.File) (bool, error) {
+	data, err := io.ReadAll(io.LimitReader(copied, mostCopied))
+	return generation.Sum(data) == f.SHA256, err
+}
+
+// copiedMode compares the permission and set-id bits. The owner is a name that means
 // something in the container only.
-func (d *drifter) copiedMode(path string, f generation.File) {
-	info, err := os.Stat(path)
+func (d *drifter) copiedMode(copied *os.File, f generation.File) {
+	const bits = 0o7777
+	var st unix.Stat_t
+	err := unix.Fstat(int(copied.Fd()), &st)
 	want, perr := strconv.ParseUint(f.Perm, 8, 32)
-	if err == nil && perr == nil && uint64(info.Mode().Perm()) != want&0o777 {
-		d.add("copied file", f.Dest, "%s in %s has mode %04o, not %s", f.Dest, d.service.Name, info.Mode().Perm(), f.Perm)
+	if err == nil && perr == nil && uint64(st.Mode)&bits != want&bits {
+		d.add("copied file", f.Dest, "%s in %s has mode %04o, not %s", f.Dest, d.service.Name, st.Mode&bits, f.Perm)
 	}
 }

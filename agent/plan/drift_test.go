@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
@@ -98,7 +100,7 @@ func TestFindDrift(t *testing.T) {
 
 		{"container removed", func(d *driftNode) { d.container = nil }, []string{"container "}},
 		{"container replaced", func(d *driftNode) { d.container.Spec.Labels = nil }, []string{"container "}},
-		{"of another generation", func(d *driftNode) { d.container.Spec.Labels[node.LabelGeneration] = "2" }, []string{"container "}},
+		{"of another generation", func(d *driftNode) { d.container.Spec.Labels[node.LabelGeneration] = "2" }, []string{"container ", "replaced container "}},
 		{"stopped", func(d *driftNode) { d.container.State = containers.StateExited }, []string{"container "}},
 		{"image", func(d *driftNode) { d.container.ImageID = "sha256:2" }, []string{"image "}},
 		{"image's name", func(d *driftNode) { d.container.Spec.Image = "alpha:other" }, nil},
@@ -126,6 +128,16 @@ func TestFindDrift(t *testing.T) {
 			d.check(os.Rename(d.root+"/etc/alpha", d.root+"/etc/real"))
 			d.check(os.Symlink("/etc/real", d.root+"/etc/alpha"))
 		}, nil},
+		{"copied file replaced by a link", func(d *driftNode) {
+			d.check(os.Rename(d.root+copied, d.root+"/etc/real"))
+			d.check(os.Symlink("/etc/real", d.root+copied))
+		}, []string{"copied file " + copied}},
+		{"copied file replaced by a pipe", func(d *driftNode) {
+			d.check(os.Remove(d.root + copied))
+			d.check(unix.Mkfifo(d.root+copied, 0o640))
+		}, []string{"copied file " + copied}},
+		{"copied file without end", func(d *driftNode) { d.check(os.Truncate(d.root+copied, 1<<40)) }, []string{"copied file " + copied}},
+		{"copied file's set-id bits", func(d *driftNode) { d.check(os.Chmod(d.root+copied, os.ModeSetuid|0o640)) }, []string{"copied file " + copied}},
 		{"copied file of a stopped container", func(d *driftNode) {
 			d.container.State = containers.StateExited
 			d.check(os.Remove(d.root + copied))

@@ -52,6 +52,10 @@ type ImageChange struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to"`
 	Pull bool   `json:"pull,omitempty"` // it is not on this machine yet
+
+	// --image and --tag hold for one upgrade.
+	InsteadOf string `json:"instead_of,omitempty"` // the node file's image, to which the next upgrade without them returns
+	Returns   bool   `json:"returns,omitempty"`    // to the node file's image, which they replaced
 }
 
 // FileChange says how a file in a container changes, without secrets.
@@ -86,11 +90,18 @@ func Make(ctx context.Context, n *node.Node, t *target.Target, current generatio
 		if err != nil {
 			return p, images, err
 		}
+		if change.Image != nil && !t.Recalled {
+			old, _ := current.Service(s.Name)
+			change.Image.InsteadOf, change.Image.Returns = s.InsteadOf, old.InsteadOf != "" && old.InsteadOf == s.Ref
+		}
 		for _, d := range p.Drift {
-			if d.Service == s.Name {
+			if d.Service == s.Name && !d.IsReplaced() {
 				change.Repair = append(change.Repair, d.Text)
 				change.Action = Replace
 			}
+		}
+		if dep := p.replaced(s); dep != "" && change.Action != Add && change.Action != Replace {
+			change.Action, change.Spec = Replace, []string{dep + ", which it depends on, is replaced"}
 		}
 		if change.Action != "" {
 			p.Changes = append(p.Changes, change)
@@ -102,6 +113,20 @@ func Make(ctx context.Context, n *node.Node, t *target.Target, current generatio
 		}
 	}
 	return p, images, nil
+}
+
+// replaced returns the first service whose replacement replaces s too; "" if there
+// is none. Dependencies come first in the start order.
+func (p Plan) replaced(s generation.Service) string {
+	if !s.ReplaceWithDependencies {
+		return ""
+	}
+	for _, c := range p.Changes {
+		if (c.Action == Replace || c.Action == Add) && slices.Contains(s.DependsOn, c.Service) {
+			return c.Service
+		}
+	}
+	return ""
 }
 
 // SameEngine refuses a target with another engine than the one that has the

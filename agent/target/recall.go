@@ -24,7 +24,7 @@ func Recall(n *node.Node, number int) (*Target, error) {
 		return nil, node.BadInput{Err: err}
 	}
 	t := &Target{Reason: fmt.Sprintf("rollback to %d", number), Engine: g.Engine, Pull: "missing", Files: map[string][]generation.Rendered{}}
-	t.Recalled, t.Redactor = true, RedactorOf(n)
+	t.Recalled, t.Redactor, t.Cloud = true, RedactorOf(n), CloudOf(n)
 	for _, s := range g.Services {
 		for _, f := range s.Files {
 			r := generation.Rendered{Name: f.Name}

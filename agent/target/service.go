@@ -31,9 +31,9 @@ type builder struct {
 func (b *builder) build() (generation.Service, []generation.Rendered) {
 	f, before := b.from, b.problems.Len()
 	s := generation.Service{
-		Name: b.name, Ref: f.Image, Warmup: b.expandAll("warmup", f.Warmup), Permissions: f.Permissions,
-		StopGracePeriod: f.StopGracePeriod, DependsOn: f.DependsOn, Group: f.Group,
-		Healthcheck: b.probes(), Guests: f.Guests,
+		Name: b.name, Ref: f.Image, InsteadOf: f.InsteadOf, Warmup: b.expandAll("warmup", f.Warmup), Permissions: f.Permissions, Preload: f.Preload,
+		StopGracePeriod: f.StopGracePeriod, DependsOn: f.DependsOn, Group: f.Group, ReplaceWithDependencies: f.ReplaceWithDependencies,
+		Healthcheck: b.healthcheck(), Requires: b.requires(), Guests: b.guests(), ListedAs: f.ListedAs, Version: b.expandAll("version", f.Version),
 		Spec: containers.Spec{
 			Entrypoint: b.expandAll("entrypoint", f.Entrypoint), Command: b.expandAll("command", f.Command), WorkingDir: f.WorkingDir, User: f.User,
 			Env: b.environment(), Privileged: f.Privileged, PID: mode(f.PID), NetworkMode: mode(f.NetworkMode), IPC: mode(f.IPC),
@@ -102,17 +102,57 @@ func (b *builder) environment() map[string]string {
 	return env
 }
 
-func (b *builder) probes() []nodefile.Probe {
-	probes := slices.Clone(b.from.Healthcheck)
+func (b *builder) healthcheck() []nodefile.Probe {
+	before := b.problems.Len()
+	probes := b.probes("healthcheck", b.from.Healthcheck)
+	for _, p := range probes {
+		if kind, _ := p.Address(); kind == "" && b.problems.Len() == before {
+			b.problems.Addf(p.Place, p.Key, "it is empty on this node; set the variable, or remove the probe")
+		}
+	}
+	return probes
+}
+
+// requires leaves out what this node does not use, such as Keystone.
+func (b *builder) requires() []nodefile.Probe {
+	return slices.DeleteFunc(b.probes("requires", b.from.Requires), func(p nodefile.Probe) bool {
+		kind, _ := p.Address()
+		return kind == ""
+	})
+}
+
+func (b *builder) probes(list string, from []nodefile.Probe) []nodefile.Probe {
+	probes := slices.Clone(from)
 	for i := range probes {
 		p := &probes[i]
-		key := fmt.Sprintf("healthcheck[%d].", i)
+		key := fmt.Sprintf("%s[%d].", list, i)
 		p.Exec = b.expandAll(key+"exec", p.Exec)
 		p.TCP = b.expand(key+"tcp", p.TCP)
 		p.Unix = b.expand(key+"unix", p.Unix)
 		p.HTTP = b.expand(key+"http", p.HTTP)
+		p.AMQP = b.expand(key+"amqp", p.AMQP)
+		p.CAFile = b.expand(key+"ca_file", p.CAFile)
+		if key, err := p.Check(); err != nil {
+			b.problems.Addf(p.Place, p.Key+"."+key, "%v", err)
+		}
 	}
 	return probes
+}
+
+func (b *builder) guests() *nodefile.Guests {
+	if b.from.Guests == nil {
+		return nil
+	}
+	g := *b.from.Guests
+	g.List, g.Version = b.expandAll("guests.list", g.List), b.expandAll("guests.version", g.Version)
+	g.Jobs = b.expandAll("guests.jobs", g.Jobs)
+	c := &g.Canary
+	c.Start, c.Output = b.expandAll("guests.canary.start", c.Start), b.expandAll("guests.canary.output", c.Output)
+	c.Expect, c.Stop = b.expand("guests.canary.expect", c.Expect), b.expandAll("guests.canary.stop", c.Stop)
+	if !c.Enabled {
+		g.Canary = nodefile.Canary{}
+	}
+	return &g
 }
 
 func (b *builder) mounts() []containers.Mount {

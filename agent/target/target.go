@@ -39,6 +39,7 @@ type Target struct {
 	Recalled bool                             // an earlier generation: its images are known by content
 	Services []generation.Service             // in start order
 	Files    map[string][]generation.Rendered // by service; with secrets
+	Cloud    Cloud
 	Redactor *redact.Redactor
 }
 
@@ -52,11 +53,13 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 	var problems report.Problems
 	t := &Target{Reason: reason, Engine: file.Engine, Pull: file.Images.PullPolicy, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
 	t.Archives = slices.Concat(opts.Archives, file.Images.Archives)
+	secrets := readSecrets(n, file, &problems)
+	t.Cloud = cloudOf(n, file, secrets)
 	renderer, err := configs.New(configs.Inputs{
 		Host:      n.Name,
 		Vars:      file.Vars,
 		OwnVars:   file.OwnVars,
-		Secrets:   readSecrets(n, file, &problems),
+		Secrets:   secrets,
 		Instance:  instance(n),
 		Templates: n.Path(node.TemplatesDir),
 		Overrides: n.Path(node.OverridesDir),
