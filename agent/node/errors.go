@@ -25,6 +25,13 @@ type NeedsOperator struct{ Err error }
 func (e NeedsOperator) Error() string { return e.Err.Error() }
 func (e NeedsOperator) Unwrap() error { return e.Err }
 
+// Deferred means that an upgrade was put off, as the node file asks: operations on
+// servers are under way. Nothing was cut over.
+type Deferred struct{ Err error }
+
+func (e Deferred) Error() string { return e.Err.Error() }
+func (e Deferred) Unwrap() error { return e.Err }
+
 // WithoutPath returns the reason of an error about a file, for a message that
 // has named the file already.
 func WithoutPath(err error) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +37,34 @@ func (n *Node) Lock() (unlock func(), err error) {
 		_, _ = fmt.Fprintf(f, "kollet %s, process %d\n", n.Command, os.Getpid())
 	}
 	return func() { f.Close() }, nil
+}
+
+// Running returns the kollet command that holds the lock, such as "kollet upgrade,
+// process 12", or "". It does not take the lock, so it is in nobody's way: the lock
+// file names a process, which holds the lock if it has the file open.
+func (n *Node) Running() string {
+	path := filepath.Join(n.State(), "lock")
+	lock, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	command := strings.TrimSpace(string(data))
+	_, pid, _ := strings.Cut(command, ", process ")
+	if _, err := strconv.Atoi(pid); err != nil {
+		return ""
+	}
+	files, _ := filepath.Glob(filepath.Join(n.Host.Proc, pid, "fd/*"))
+	for _, file := range files {
+		//nolint:gosec // the number was checked, and a directory of /proc has no links elsewhere
+		if open, err := os.Stat(file); err == nil && os.SameFile(open, lock) {
+			return command
+		}
+	}
+	return ""
 }
 
 func holder(path string) string {

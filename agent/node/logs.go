@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"time"
@@ -22,14 +21,26 @@ func (n *Node) LogTail(ctx context.Context, id string) string {
 // tailLines is how much of a failed service's output an error shows.
 const tailLines = 20
 
+// mostTail is how much of it is kept, in bytes: a line may have no end.
+const mostTail = 64 << 10
+
+// lastBytes keeps the end of what is written to it.
+type lastBytes []byte
+
+func (l *lastBytes) Write(p []byte) (int, error) {
+	*l = append(*l, p...)
+	*l = (*l)[max(0, len(*l)-mostTail):]
+	return len(p), nil
+}
+
 func (n *Node) tail(ctx context.Context, id string) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	var out bytes.Buffer
+	var out lastBytes
 	if err := n.Engine.Logs(ctx, id, containers.LogOptions{Tail: tailLines}, &out); err != nil {
 		return ""
 	}
-	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
 	for i := range lines {
 		lines[i] = "  | " + strings.TrimRight(lines[i], "\r")
 	}

@@ -55,6 +55,12 @@ func (n *Node) ContainerSpec(s generation.Service, number int) containers.Spec {
 	for _, word := range s.Warmup {
 		spec.Entrypoint = append(spec.Entrypoint, gate.FlagWarmup+word)
 	}
+	if s.Preload != nil && s.Preload.Python {
+		spec.Entrypoint = append(spec.Entrypoint, gate.FlagPreload)
+		for _, module := range s.Preload.Modules {
+			spec.Entrypoint = append(spec.Entrypoint, gate.FlagModule+module)
+		}
+	}
 	spec.Entrypoint = append(spec.Entrypoint, "--")
 	spec.Command = s.Argv
 	spec.Env = map[string]string{"KOLLA_SERVICE_NAME": s.Name, gate.Strategy: gate.StrategyOnce}
