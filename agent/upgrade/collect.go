@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,17 +14,27 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// retire stops and removes a container that nothing needs. If guests run from it,
-// it is stopped and kept.
-func retire(ctx context.Context, n *node.Node, c containers.Container, pins node.Pins) error {
-	if err := n.Engine.Stop(ctx, c.ID, 0); err != nil {
-		return err
-	}
-	if pins.Container(c) {
+// retire stops and removes a container that nothing needs, and reports whether it is
+// gone. If guests run from it, it is stopped and kept. One that the engine cannot
+// remove is noted and stays for the next garbage collection.
+func retire(ctx context.Context, n *node.Node, c containers.Container, pins node.Pins) (bool, error) {
+	pinned := pins.Container(c)
+	closeGate(n, c)
+	err := n.Engine.Stop(ctx, c.ID, 0)
+	if err == nil && pinned {
 		number, _ := strconv.Atoi(c.Spec.Labels[node.LabelGeneration])
-		return n.Engine.Update(ctx, c.ID, node.StagedName(c.Spec.Labels[node.LabelService], number), containers.RestartNo)
+		err = n.Engine.Update(ctx, c.ID, node.StagedName(c.Spec.Labels[node.LabelService], number), containers.RestartNo)
+	} else if err == nil {
+		err = n.Engine.Remove(ctx, c.ID)
 	}
-	return n.Engine.Remove(ctx, c.ID)
+	if errors.Is(err, containers.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil && !unanswering(err) {
+		n.Note("", "kept container %s: %v; `kollet gc` tries again", c.Spec.Name, err)
+		return false, nil
+	}
+	return !pinned, err
 }
 
 // Garbage is what gc removed, and what it kept for guests.
@@ -53,10 +64,13 @@ func Collect(ctx context.Context, n *node.Node, current generation.Generation) (
 		case pins.Container(c):
 			gone.Pinned = append(gone.Pinned, c.Spec.Name)
 		default:
-			if err := retire(ctx, n, c, pins); err != nil {
+			removed, err := retire(ctx, n, c, pins)
+			if err != nil {
 				return gone, fmt.Errorf("remove container %s: %w", c.Spec.Name, err)
 			}
-			gone.Containers = append(gone.Containers, c.Spec.Name)
+			if removed {
+				gone.Containers = append(gone.Containers, c.Spec.Name)
+			}
 		}
 	}
 	return gone, collectGenerations(ctx, n, current, pins, &gone)
@@ -113,9 +127,13 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 	}
 	for _, g := range dropped { // after its images, which its record names
 		if err := n.Store().Remove(g.Number); err != nil {
-			return err
+			n.Note("", "kept generation %d: %v; `kollet gc` tries again", g.Number, err)
+			continue
 		}
 		gone.Generations = append(gone.Generations, g.Number)
+	}
+	if err := n.Store().Sweep(); err != nil {
+		n.Note("", "kept files of earlier generations: %v; `kollet gc` tries again", err)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ import (
 type shelf struct {
 	containers.Engine
 	all    []containers.Container
-	inUse  string // image
+	inUse  string           // image
+	busy   map[string]error // containers that cannot be removed
 	did    []string
 	listed map[string]string
 }
@@ -39,7 +40,7 @@ func (e *shelf) Stop(_ context.Context, id string, _ time.Duration) error {
 }
 func (e *shelf) Remove(_ context.Context, id string) error {
 	e.did = append(e.did, "remove "+id)
-	return nil
+	return e.busy[id]
 }
 func (e *shelf) Update(_ context.Context, id, name string, restart containers.Restart) error {
 	e.did = append(e.did, fmt.Sprintf("settle %s %s %s", id, name, restart))
@@ -192,8 +193,9 @@ func TestRetire(t *testing.T) {
 	nd := &node.Node{Host: host.Real(), Engine: engine}
 	guests := node.Pins{"a 5": true, "5": true}
 	for _, c := range []containers.Container{made("a", 5), made("b", 5), made("a", 51)} {
-		if err := retire(t.Context(), nd, c, guests); err != nil {
-			t.Fatal(err)
+		removed, err := retire(t.Context(), nd, c, guests)
+		if err != nil || removed != (c.ID != "a5") {
+			t.Fatal(c.ID, removed, err)
 		}
 	}
 	if did := strings.Join(engine.did, ", "); did != "stop a5, settle a5 a-g5 no, stop b5, remove b5, stop a51, remove a51" {
@@ -201,6 +203,29 @@ func TestRetire(t *testing.T) {
 	}
 	if !guests.Generation(5) || guests.Generation(6) || guests.Generation(51) {
 		t.Error("generations are pinned wrongly")
+	}
+}
+
+// A container that cannot be removed is kept and noted, and the others are removed. An
+// engine that does not answer ends the collection.
+func TestCollectBusyContainer(t *testing.T) {
+	var notes []string
+	engine := &shelf{
+		all:  []containers.Container{made("a", 5), made("a", 4), made("a", 6), made("b", 2)},
+		busy: map[string]error{"a5": errors.New("device or resource busy")},
+	}
+	nd := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine, Report: func(e node.Event) { notes = append(notes, e.Text) }}
+	current := record(t, nd, 6)
+	got, err := Collect(t.Context(), nd, current)
+	if err != nil || !slices.Equal(got.Containers, []string{"a4"}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], "kept container a5: device or resource busy") {
+		t.Errorf("said %q", notes)
+	}
+	engine.busy["a5"] = fmt.Errorf("remove: %w", containers.ErrUnreachable)
+	if _, err := Collect(t.Context(), nd, current); !errors.Is(err, containers.ErrUnreachable) {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -235,5 +260,20 @@ func TestCollectAhead(t *testing.T) {
 	}
 	if prefetched, err = nd.Store().Prefetched(); err != nil || !slices.Equal(prefetched.Images, []string{"img1"}) {
 		t.Errorf("used: %+v, %v", prefetched, err)
+	}
+}
+
+// An engine that is restarted between two calls must not start the old container again
+// beside the new one: after a power loss, it may not know that it must not.
+func TestDemoteUpdatesBeforeItStops(t *testing.T) {
+	c := made("a", 1)
+	c.State = containers.StateRunning
+	e := &shelf{all: []containers.Container{c}}
+	tx := newTransaction(&node.Node{Root: t.TempDir(), Host: host.Real(), Engine: e}, nil, generation.Generation{Number: 1})
+	if err := tx.demote(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(e.did, ", "); got != "settle a1 a1 no, stop a1, settle a1 a-g1 no" {
+		t.Errorf("the engine was told: %s", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
@@ -48,6 +49,9 @@ func (t *transaction) cutOver(ctx context.Context, g group) error {
 // service's gap begins in here, and ends when its new task answers.
 func (t *transaction) handOver(ctx context.Context, stopping []oldTask, starting []newTask) error {
 	for _, old := range stopping {
+		if old.process == nil {
+			continue
+		}
 		if err := t.node.Host.Deprioritize(old.cgroup.Shim); err != nil {
 			return err
 		}
@@ -69,7 +73,7 @@ func (t *transaction) stopAll(ctx context.Context, stopping []oldTask) error {
 	for i := range slices.Backward(stopping) {
 		old := &stopping[i]
 		old.signalled = t.node.Host.Now()
-		if err := t.stopFast(ctx, *old); err != nil {
+		if err := t.stopOld(ctx, *old); err != nil {
 			return fmt.Errorf("stop %s: %w", old.service.Name, err)
 		}
 		old.exited = t.node.Host.Now()
@@ -115,43 +119,113 @@ func (t *transaction) revertCutover(ctx context.Context, g group) error {
 			return fmt.Errorf("stop the new %s: %w", m.name, err)
 		}
 	}
+	if t.triedCanary() {
+		if _, err := t.killCanaries(); err != nil {
+			return err
+		}
+	}
 	for _, m := range g {
-		for _, id := range t.previous[m.name] {
-			if err := t.startAgain(ctx, id, m); err != nil {
-				return fmt.Errorf("start the old %s: %w", m.name, err)
-			}
+		if err := t.revive(ctx, m); err != nil {
+			return fmt.Errorf("start the old %s: %w", m.name, err)
+		}
+		if g.dependOn(m.name) {
+			t.awaitAgain(ctx, m)
 		}
 	}
 	return nil
 }
 
-// startAgain starts a container that ran before the cutover. It updates it before:
-// runc 1.1 takes a process that executes another program from a thread, as
-// kollet-start does, for one that has ended, and Docker's update then fails.
-func (t *transaction) startAgain(ctx context.Context, id string, m member) error {
-	c, err := t.node.Engine.Inspect(ctx, id)
-	if errors.Is(err, containers.ErrNotFound) {
-		t.node.Note(m.name, "the container that ran before was removed manually; `kollet upgrade` creates a new one")
+// revive starts the container of a service that ran before the cutover. If several
+// ran, that is the old generation's, and the others stay stopped. One that cannot be
+// started does not keep the other services from being started: previousHealthy says
+// so, and an upgrade can replace it.
+func (t *transaction) revive(ctx context.Context, m member) error {
+	before, err := t.ranBefore(ctx, m)
+	if err != nil || len(before) == 0 {
+		return err
+	}
+	for _, c := range before[1:] {
+		t.node.Note(m.name, "container %s stays stopped: it ran beside that of generation %d", c.Spec.Name, t.from.Number)
+		if err := stopSafely(ctx, t.node, c, m.old); err != nil {
+			return err
+		}
+	}
+	t.revived[m.name] = before[0].ID
+	err = t.startAgain(ctx, before[0], m)
+	if err != nil && !unanswering(err) {
+		t.node.Note(m.name, "cannot be started again: %v; `kollet upgrade` creates a new container", err)
 		return nil
 	}
-	if err != nil {
-		return err
+	return err
+}
+
+// unanswering reports whether an engine may give another answer later.
+func unanswering(err error) bool {
+	return errors.Is(err, containers.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// ranBefore returns the containers of a service that ran before the cutover and that
+// can be started again, that of the old generation first.
+func (t *transaction) ranBefore(ctx context.Context, m member) ([]containers.Container, error) {
+	var before []containers.Container
+	for _, id := range t.previous[m.name] {
+		c, err := t.node.Engine.Inspect(ctx, id)
+		if errors.Is(err, containers.ErrNotFound) || err == nil && c.State == containers.StateRemoving {
+			t.node.Note(m.name, "the container that ran before was removed manually; `kollet upgrade` creates a new one")
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		before = append(before, c)
+	}
+	slices.SortStableFunc(before, func(a, b containers.Container) int {
+		switch {
+		case belongs(t.from, a) && !belongs(t.from, b):
+			return -1
+		case belongs(t.from, b) && !belongs(t.from, a):
+			return 1
+		}
+		return 0
+	})
+	return before, nil
+}
+
+// awaitAgain waits until a service that was started again is healthy, because
+// others of its group depend on it. If it does not get there, previousHealthy says
+// so.
+func (t *transaction) awaitAgain(ctx context.Context, m member) {
+	if c, err := t.node.Engine.Inspect(ctx, t.revived[m.name]); err == nil {
+		_ = health.Ready(ctx, health.Of(t.node.Engine, t.node.Host, c, m.old.User), m.old.Healthcheck)
+	}
+}
+
+// startAgain starts a container that ran before the cutover. It updates it before:
+// runc 1.1 takes a process that executes another program from a thread, as
+// kollet-start does, for one that has ended, and Docker's update then fails. A
+// paused container, which the cutover did not get to, cannot be started.
+func (t *transaction) startAgain(ctx context.Context, c containers.Container, m member) error {
+	if c.State == containers.StatePaused {
+		if err := stopSafely(ctx, t.node, c, m.old); err != nil {
+			return err
+		}
 	}
 	restart := containers.RestartAlways
 	if m.old.Name != "" {
 		restart = m.old.Spec.Restart
 	}
-	if err := t.node.Engine.Update(ctx, id, c.Spec.Name, restart); err != nil {
+	if err := t.node.Engine.Update(ctx, c.ID, c.Spec.Name, restart); err != nil {
 		return err
 	}
-	if err := t.node.Engine.Start(ctx, id); err != nil {
+	if err := t.node.Engine.Start(ctx, c.ID); err != nil {
 		return err
 	}
-	if c, err = t.node.Engine.Inspect(ctx, id); err != nil {
+	c, err := t.node.Engine.Inspect(ctx, c.ID)
+	if err != nil {
 		return err
 	}
 	// A cut over that was killed left its shim at the lowest priority.
-	if cgroup, err := t.node.Host.CgroupOf(c.PID); err == nil {
+	if cgroup, err := t.node.Host.ContainerCgroup(c.PID, c.ID); err == nil {
 		_ = t.node.Host.Restore(cgroup.Shim)
 	}
 	return nil

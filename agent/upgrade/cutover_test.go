@@ -146,8 +146,7 @@ func TestStopFast(t *testing.T) {
 			n.list("/docker/abc", first, helper, moved)
 			n.list("/docker/abc/x", below)
 			n.list("/docker/abcd", neighbour)
-			tx := newTransaction(n.node, nil, generation.Generation{})
-			err := tx.stopFast(t.Context(), n.task(generation.Service{Name: "alpha", StopSignal: c.signal, StopGracePeriod: c.grace}, first))
+			err := stopFast(t.Context(), n.node, n.task(generation.Service{Name: "alpha", StopSignal: c.signal, StopGracePeriod: c.grace}, first), false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ func Example_steps() {
 	services := func(origin int) []generation.Service {
 		return []generation.Service{
 			{Name: "nova-libvirt", Origin: origin, Guests: &nodefile.Guests{}},
-			{Name: "nova-compute", Origin: origin, DependsOn: []string{"nova-libvirt"}},
+			{Name: "nova-compute", Origin: origin, DependsOn: []string{"nova-libvirt"}, ListedAs: &nodefile.ListedAs{Nova: "nova-compute"}},
 		}
 	}
 	t := &transaction{
@@ -33,7 +33,9 @@ func Example_steps() {
 	//   pull
 	//   render
 	//   stage
+	//   check
 	// Services are replaced:
+	//   quiesce
 	//   protect guests
 	//   cut over nova-libvirt
 	//   find guests

@@ -44,7 +44,9 @@ func (g group) stopsGuestHost() bool {
 }
 
 // groups returns what is cut over, in start order: the services that get a new
-// container, then those that are removed, dependents first.
+// container, then those that are removed, dependents first. If services are added,
+// they may be the removed ones under other names, or take their place. So a removed
+// service is stopped before any of them starts, in the same cutover.
 func (t *transaction) groups() []group {
 	var groups []group
 	for _, s := range t.to.Services {
@@ -62,11 +64,47 @@ func (t *transaction) groups() []group {
 	}
 	groups = inOrder(groups)
 	for _, old := range slices.Backward(t.from.Services) {
-		if _, stays := t.to.Service(old.Name); !stays {
-			groups = append(groups, group{{name: old.Name, old: old}})
+		if _, stays := t.to.Service(old.Name); stays {
+			continue
+		}
+		removed := member{name: old.Name, old: old}
+		if at := successor(groups, removed); at >= 0 {
+			groups[at] = t.insert(groups[at], removed)
+		} else {
+			groups = append(groups, group{removed})
 		}
 	}
 	return groups
+}
+
+// successor returns the index of the group that takes the place of a removed service:
+// of one that starts guests, the group that adds another; else the first that adds any
+// service. -1 if no service is added.
+func successor(groups []group, removed member) int {
+	adds := func(g group, guests bool) bool {
+		return slices.ContainsFunc(g, func(m member) bool {
+			return m.old.Name == "" && m.new.Name != "" && (!guests || m.new.Guests != nil)
+		})
+	}
+	if removed.old.Guests != nil {
+		if at := slices.IndexFunc(groups, func(g group) bool { return adds(g, true) }); at >= 0 {
+			return at
+		}
+	}
+	return slices.IndexFunc(groups, func(g group) bool { return adds(g, false) })
+}
+
+// insert adds a removed service to a group, in the start order of the running
+// generation: dependents of it stop before it.
+func (t *transaction) insert(g group, removed member) group {
+	position := func(name string) int {
+		return slices.IndexFunc(t.from.Services, func(s generation.Service) bool { return s.Name == name })
+	}
+	at := slices.IndexFunc(g, func(m member) bool { return position(m.name) > position(removed.name) })
+	if at < 0 {
+		at = len(g)
+	}
+	return slices.Insert(g, at, removed)
 }
 
 // inOrder puts groups after those that any of their members depends on. If two
@@ -81,6 +119,11 @@ func inOrder(groups []group) []group {
 		rest = slices.Delete(rest, next, next+1)
 	}
 	return ordered
+}
+
+// dependOn reports whether members of the running generation depend on a service.
+func (g group) dependOn(name string) bool {
+	return slices.ContainsFunc(g, func(m member) bool { return slices.Contains(m.old.DependsOn, name) })
 }
 
 // after reports whether any member comes after one of another group.

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/printable"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -22,6 +24,9 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 		return err
 	}
 	t.guests = guests
+	if err := t.guestsFit(ctx); err != nil { // guests that came since the stage step
+		return err
+	}
 	for _, m := range g {
 		if m.old.Guests == nil {
 			continue
@@ -47,10 +52,10 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 	return nil
 }
 
-// protectInside moves guests out of a running container. A container that exited
+// protectInside moves guests out of a container that runs or is paused. A container that exited
 // by itself has none left.
 func protectInside(ctx context.Context, n *node.Node, c containers.Container) error {
-	cgroup, err := n.Host.CgroupOf(c.PID)
+	cgroup, err := n.Host.ContainerCgroup(c.PID, c.ID)
 	if errors.Is(err, host.ErrExited) {
 		return nil
 	}
@@ -131,16 +136,23 @@ func (t *transaction) unknownGuests(ctx context.Context, s generation.Service, i
 		return nil, err
 	}
 	if status != 0 {
-		return nil, fmt.Errorf("%q: exit status %d: %s", strings.Join(s.Guests.List, " "), status, strings.TrimSpace(out.String()))
+		return nil, fmt.Errorf("%q: exit status %d: %s", strings.Join(s.Guests.List, " "), status, printable.Reason(out.String()))
 	}
 	known := strings.Fields(out.String())
 	var unknown []string
 	for _, g := range t.guests {
-		if g.Service == s.Name && !slices.Contains(known, g.UUID) {
+		if t.takesOver(s, g) && !slices.Contains(known, g.UUID) {
 			unknown = append(unknown, g.Name)
 		}
 	}
 	return unknown, nil
+}
+
+// takesOver reports whether a service has to know a guest: its own, and those of a
+// service that has been renamed or removed.
+func (t *transaction) takesOver(s generation.Service, g guest.Guest) bool {
+	_, stays := t.to.Service(g.Service)
+	return g.Service == s.Name || !stays
 }
 
 // protectContainer moves this node's guests and their helpers out of a container's

@@ -38,13 +38,18 @@ func (l libvirt) Exec(_ context.Context, _ string, e containers.Exec) (int, erro
 // nova-libvirt started.
 func (c *cutoverNode) guest(pid int, name string) {
 	c.Helper()
-	dir := c.node.Store().Gate(1, "nova-libvirt")
+	c.guestOf(pid, 1, name, "uuid-"+name)
+}
+
+func (c *cutoverNode) guestOf(pid, generation int, name, uuid string) {
+	c.Helper()
+	dir := c.node.Store().Gate(generation, "nova-libvirt")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		c.Fatal(err)
 	}
-	c.write(fmt.Sprintf("proc/%d/cmdline", pid), "qemu-system-x86_64\x00-name\x00guest="+name+"\x00-uuid\x00uuid-"+name+"\x00")
+	c.write(fmt.Sprintf("proc/%d/cmdline", pid), "qemu-system-x86_64\x00-name\x00guest="+name+"\x00-uuid\x00"+uuid+"\x00")
 	c.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (qemu) S 1 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %d 99", pid, 1000+pid))
-	c.write(fmt.Sprintf("proc/%d/mountinfo", pid), "101 100 8:1 /generations/000001/nova-libvirt/gate "+gate.Dir+" rw - ext4 /dev/sda1 rw\n")
+	c.write(fmt.Sprintf("proc/%d/mountinfo", pid), fmt.Sprintf("101 100 8:1 /generations/%06d/nova-libvirt/gate %s rw - ext4 /dev/sda1 rw\n", generation, gate.Dir))
 	if err := os.MkdirAll(c.node.Host.ProcessPath(pid, "root/.kollet"), 0o755); err != nil {
 		c.Fatal(err)
 	}

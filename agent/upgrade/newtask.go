@@ -30,7 +30,7 @@ func (t *transaction) newTasks(ctx context.Context, g group) ([]newTask, error) 
 		if err != nil {
 			return nil, err
 		}
-		p, err := host.Open(c.PID)
+		p, _, err := t.node.Host.OpenContainer(c.PID, c.ID)
 		if err != nil {
 			return nil, fmt.Errorf("the staged %s exited at its gate: %w", m.name, err)
 		}

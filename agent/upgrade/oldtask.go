@@ -16,8 +16,9 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// running finds the containers that a group's cut over would stop: those of its
-// services, and any that an operator created manually under a service's name.
+// running finds the containers that a group's cut over has to stop: those of its
+// services, and any that an operator created manually under a service's name. A
+// container that is paused or that the engine will start again is one of them.
 func (t *transaction) running(ctx context.Context, g group) (map[string][]string, error) {
 	old := map[string][]string{}
 	for _, m := range g {
@@ -28,7 +29,7 @@ func (t *transaction) running(ctx context.Context, g group) (map[string][]string
 		}
 		old[m.name] = []string{}
 		for _, c := range all {
-			if c.Spec.Labels[node.LabelGeneration] != fmt.Sprint(t.to.Number) && c.State == containers.StateRunning {
+			if c.Spec.Labels[node.LabelGeneration] != fmt.Sprint(t.to.Number) && !c.State.Stopped() {
 				old[m.name] = append(old[m.name], c.ID)
 			}
 		}
@@ -39,7 +40,7 @@ func (t *transaction) running(ctx context.Context, g group) (map[string][]string
 		if err != nil {
 			return nil, err
 		}
-		if manual.State == containers.StateRunning && !slices.Contains(old[m.name], manual.ID) {
+		if !manual.State.Stopped() && !slices.Contains(old[m.name], manual.ID) {
 			old[m.name] = append(old[m.name], manual.ID)
 		}
 	}
@@ -50,9 +51,9 @@ func (t *transaction) running(ctx context.Context, g group) (map[string][]string
 type oldTask struct {
 	container containers.Container
 	service   generation.Service
-	process   *host.Process
-	cgroup    host.Cgroup
-	protects  bool // guests stay alive when it exits
+	process   *host.Process // nil if the container is not running: paused, or between two runs
+	cgroup    host.Cgroup   // of the process
+	protects  bool          // guests stay alive when it exits
 
 	signalled, exited time.Time // when it was told to stop, and when it had; zero before
 }
@@ -65,8 +66,8 @@ func (t *transaction) oldTasks(ctx context.Context, g group) ([]oldTask, error) 
 	for _, m := range g {
 		for _, id := range t.previous[m.name] {
 			old, err := t.oldTask(ctx, m, id)
-			if errors.Is(err, host.ErrExited) {
-				continue // it exited by itself
+			if errors.Is(err, containers.ErrNotFound) {
+				continue // it was removed meanwhile
 			}
 			if err != nil {
 				return nil, fmt.Errorf("prepare to stop %s: %w", m.name, err)
@@ -85,20 +86,25 @@ func (t *transaction) oldTask(ctx context.Context, m member, id string) (oldTask
 	if err := t.node.Engine.Update(ctx, id, c.Spec.Name, containers.RestartNo); err != nil {
 		return oldTask{}, err
 	}
-	p, err := host.Open(c.PID)
-	if err != nil {
-		return oldTask{}, err
-	}
-	cgroup, err := t.node.Host.CgroupOf(c.PID)
-	if err != nil {
-		p.Close()
+	// Until the update, the engine may have started it again.
+	if c, err = t.node.Engine.Inspect(ctx, id); err != nil {
 		return oldTask{}, err
 	}
 	service := m.old
 	if service.Name == "" { // created manually
 		service = m.new
 	}
-	return oldTask{container: c, service: service, process: p, cgroup: cgroup, protects: m.protects()}, nil
+	if grace, fitted := t.grace[m.name]; fitted {
+		service.StopGracePeriod = grace
+	}
+	old := oldTask{container: c, service: service, protects: m.protects()}
+	if c.State == containers.StateRunning {
+		old.process, old.cgroup, err = t.node.Host.OpenContainer(c.PID, c.ID)
+		if errors.Is(err, host.ErrExited) {
+			err = nil
+		}
+	}
+	return old, err
 }
 
 // protects reports whether guests are kept alive when the member's container
@@ -111,53 +117,72 @@ func (m member) protects() bool {
 	return guests != nil && (guests.Protect == nil || *guests.Protect)
 }
 
-// sweep is how often kollet looks for guests that were started while their
-// libvirt stops.
-const sweep = 5 * time.Millisecond
+// stopOld stops an old task. If it is not running, only the engine can resume it, or
+// knows whether another run is about to begin; and nobody is served meanwhile.
+func (t *transaction) stopOld(ctx context.Context, old oldTask) error {
+	if old.process == nil {
+		return stopSafely(ctx, t.node, old.container, old.service)
+	}
+	return stopFast(ctx, t.node, old, len(t.guests) > 0)
+}
 
 // stopFast ends a container's processes without the engine: the signal reaches
-// the service a round trip earlier, and its exit is noticed at once.
-func (t *transaction) stopFast(ctx context.Context, old oldTask) error {
+// the service a round trip earlier, and its exit is noticed at once. What it starts
+// until then is born outside of the container, so that guests among it keep running.
+func stopFast(ctx context.Context, n *node.Node, old oldTask, anyGuests bool) error {
+	at := old.cgroup
+	if old.protects {
+		if err := protectContainer(ctx, n, old.cgroup, anyGuests); err != nil {
+			return err
+		}
+		var err error
+		at, err = n.GuestFinder().Evacuate(ctx, old.cgroup, old.container.ID, old.process.PID)
+		if err == nil {
+			defer at.Remove()
+		} else if !errors.Is(err, host.ErrExited) {
+			return err
+		}
+	}
+	if err := end(n, old); err != nil {
+		return err
+	}
+	if old.protects {
+		if err := protectContainer(ctx, n, at, anyGuests); err != nil {
+			return err
+		}
+		if err := killLeft(at); err != nil {
+			return err
+		}
+	}
+	return killLeft(old.cgroup)
+}
+
+// end tells the first process of a container to exit and waits until it has.
+func end(n *node.Node, old oldTask) error {
 	if err := old.process.Signal(signalNumber(old.service.StopSignal)); err != nil {
 		return err
 	}
-	deadline := t.node.Host.Now().Add(old.service.StopGracePeriod)
-	killed := false
-	for {
-		if old.protects {
-			if err := protectContainer(ctx, t.node, old.cgroup, len(t.guests) > 0); err != nil {
-				return err
-			}
-		}
-		wait := deadline.Sub(t.node.Host.Now())
-		if old.protects {
-			wait = min(wait, sweep)
-		}
-		ended, err := old.process.Exited(max(0, wait))
-		if err != nil {
-			return err
-		}
-		if ended {
-			return t.killLeft(old)
-		}
-		if !killed && t.node.Host.Now().After(deadline) {
-			t.node.Note(old.service.Name, "did not stop within %v and is killed", old.service.StopGracePeriod)
-			if err := old.process.Signal(unix.SIGKILL); err != nil {
-				return err
-			}
-			killed, deadline = true, t.node.Host.Now().Add(time.Minute)
-		} else if killed && t.node.Host.Now().After(deadline) {
-			return fmt.Errorf("process %d cannot be killed; it may hang in the kernel", old.process.PID)
-		}
+	exited, err := old.process.Exited(old.service.StopGracePeriod)
+	if err != nil || exited {
+		return err
 	}
+	n.Note(old.service.Name, "did not stop within %v and is killed", old.service.StopGracePeriod)
+	if err := old.process.Signal(unix.SIGKILL); err != nil {
+		return err
+	}
+	exited, err = old.process.Exited(time.Minute)
+	if err == nil && !exited {
+		err = fmt.Errorf("process %d cannot be killed; it may hang in the kernel", old.process.PID)
+	}
+	return err
 }
 
 // killLeft kills the processes that are left in a container after its first one
 // exited. The runtime is about to do the same; kollet does not wait for it, so
 // that nothing of the old service runs when the new one starts. Guests and their
 // helpers were moved out before.
-func (t *transaction) killLeft(old oldTask) error {
-	pids, err := old.cgroup.Processes()
+func killLeft(cgroup host.Cgroup) error {
+	pids, err := cgroup.Processes()
 	if err != nil {
 		return err
 	}
@@ -170,7 +195,7 @@ func (t *transaction) killLeft(old oldTask) error {
 			return err
 		}
 		defer p.Close()
-		if held, err := old.cgroup.Holds(pid); err != nil || len(held) == 0 {
+		if held, err := cgroup.Holds(pid); err != nil || len(held) == 0 {
 			continue // the pid belongs to another process now
 		}
 		if err := p.Signal(unix.SIGKILL); err != nil {
@@ -193,14 +218,44 @@ func (t *transaction) cleanUp(ctx context.Context, stopping []oldTask) error {
 	return nil
 }
 
-// stopSafely stops a container through the engine and keeps its guests alive.
+// stopSafely stops a container, and keeps its guests alive.
 func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s generation.Service) error {
-	if c.State == containers.StateRunning && (member{new: s}).protects() {
+	if c.PID > 0 && (member{new: s}).protects() {
 		if err := protectInside(ctx, n, c); err != nil {
 			return err
 		}
+		if c.State == containers.StateRunning {
+			if err := stopHosting(ctx, n, c, s); err != nil {
+				return err
+			}
+		}
 	}
 	return n.Engine.Stop(ctx, c.ID, s.StopGracePeriod)
+}
+
+// stopHosting ends the processes of a container that may start a guest until it exits.
+// The engine would kill such a guest.
+func stopHosting(ctx context.Context, n *node.Node, c containers.Container, s generation.Service) error {
+	if c.Spec.Restart != containers.RestartNo { // the engine would start it again
+		if err := n.Engine.Update(ctx, c.ID, c.Spec.Name, containers.RestartNo); unanswering(err) {
+			return err
+		}
+	}
+	process, cgroup, err := n.Host.OpenContainer(c.PID, c.ID)
+	if errors.Is(err, host.ErrExited) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer process.Close()
+	if err := n.Host.Deprioritize(cgroup.Shim); err != nil { // it kills what is left, as in a cutover
+		return err
+	}
+	defer func() { _ = n.Host.Restore(cgroup.Shim) }()
+	return host.RunUrgent(func() error {
+		return stopFast(ctx, n, oldTask{container: c, service: s, process: process, cgroup: cgroup, protects: true}, true)
+	})
 }
 
 // signalNumber accepts names and numbers, as engines do: images with systemd stop

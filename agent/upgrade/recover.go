@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"time"
 
 	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/target"
+	"github.com/kollet/kollet/containers"
 )
 
 // Recovery says what recover found and did.
@@ -35,12 +39,65 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 	if err != nil {
 		return Recovery{}, err
 	}
-	if open {
+	stuck, err := endedStuck(n)
+	if err != nil {
+		return Recovery{}, err
+	}
+	if open || stuck {
 		if _, err := n.AwaitEngine(ctx, wait); err != nil {
 			return Recovery{}, err
 		}
 	}
-	return RecoverLocked(ctx, n)
+	r, err := RecoverLocked(ctx, n)
+	if err == nil && stuck {
+		err = stillUnhealthy(ctx, n)
+	}
+	return r, err
+}
+
+// endedStuck reports whether the last upgrade was rolled back to a generation that was
+// not healthy either.
+func endedStuck(n *node.Node) (bool, error) {
+	numbers, err := journal.List(n.Journals())
+	if err != nil || len(numbers) == 0 {
+		return false, err
+	}
+	records, err := journal.Read(n.Journals(), numbers[len(numbers)-1])
+	if err != nil {
+		return false, node.NeedsOperator{Err: err}
+	}
+	return journal.Ended(records) && records[len(records)-1].Outcome == journal.Stuck, nil
+}
+
+// stillUnhealthy returns an error if the generation to which the last upgrade was rolled
+// back is not healthy yet. An upgrade does not ask for it: it may be the repair.
+func stillUnhealthy(ctx context.Context, n *node.Node) error {
+	current, err := n.Store().Current()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, s := range current.Services {
+		c, err := n.Container(ctx, s.Name, s.Origin)
+		if err == nil && c.State != containers.StateRunning {
+			err = fmt.Errorf("container is %s", c.State)
+		}
+		if err == nil {
+			err = health.Ready(ctx, health.Of(n.Engine, n.Host, c, s.User), s.Healthcheck)
+		}
+		if err != nil {
+			errs = append(errs, failure{s.Name, c.ID, err})
+		}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted while waiting for the services: %w", ctx.Err())
+	}
+	if len(errs) == 0 {
+		n.Note("", "generation %d, to which the last upgrade was rolled back, is healthy now", current.Number)
+		return nil
+	}
+	redactor := &target.Target{Redactor: target.RedactorOf(n)}
+	return node.NeedsOperator{Err: redactor.Redact(fmt.Errorf("nothing is left to undo, but generation %d, to which the last upgrade was rolled back, is not healthy: %w; `kollet logs` may show why; repair it, or upgrade to what works", current.Number, errors.Join(errs...)))}
 }
 
 // RecoverLocked is Recover on a node that the caller has locked and whose engine
@@ -50,8 +107,15 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 // that discards what was staged, after it that is the roll back.
 func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
 	r, tx, records, err := interrupted(n)
-	if err != nil || !r.Found {
+	if err != nil {
 		return r, err
+	}
+	if !r.Found {
+		redactor := &target.Target{Redactor: target.RedactorOf(n)}
+		if err := enableService(context.WithoutCancel(ctx), n, nil, redactor); err != nil {
+			n.Note("", "warning: %v", err)
+		}
+		return r, nil
 	}
 	defer tx.journal.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
@@ -122,6 +186,9 @@ func knownFormats(n *node.Node, to int) error {
 	if _, err := n.Store().Prefetched(); errors.As(err, &unknown) {
 		return err
 	}
+	if _, err := marks(n).Marked(); errors.As(err, &unknown) {
+		return err
+	}
 	return nil
 }
 
@@ -136,8 +203,12 @@ func (t *transaction) completeCommit(ctx context.Context) error {
 
 // undoRecorded undoes the steps that the journal says were started.
 func (t *transaction) undoRecorded(ctx context.Context, records []journal.Record) error {
-	if to, err := t.node.Store().Load(t.to.Number); err == nil {
-		t.to = to // absent if it was not rendered, or is discarded already
+	to, err := t.node.Store().Load(t.to.Number)
+	if err == nil {
+		t.to = to
+	} else {
+		t.to.Services = t.standIns(records)
+		t.noteDamage(err)
 	}
 	for _, r := range records {
 		if r.Event != journal.Intent {
@@ -160,3 +231,45 @@ func (t *transaction) undoRecorded(ctx context.Context, records []journal.Record
 	}
 	return t.finish(outcome, nil)
 }
+
+// noteDamage reports a generation whose record cannot be read. One that was not
+// rendered, or is discarded already, has no directory.
+func (t *transaction) noteDamage(err error) {
+	if _, absent := os.Stat(t.node.Store().Path(t.to.Number)); absent == nil {
+		t.node.Note("", "warning: %v; rolling back without it, and protecting all guests", err)
+	}
+}
+
+// standIns describe the services that were cut over to a generation whose record cannot
+// be read, as far as an undo needs it: whatever may have started guests is stopped with
+// care, as if they were protected.
+func (t *transaction) standIns(records []journal.Record) []generation.Service {
+	var services []generation.Service
+	for _, r := range records {
+		if r.Event != journal.Intent {
+			continue
+		}
+		for _, name := range r.Step.Services {
+			services = append(services, t.standIn(name))
+		}
+	}
+	return services
+}
+
+func (t *transaction) standIn(name string) generation.Service {
+	old, known := t.from.Service(name)
+	s := generation.Service{Name: name, Origin: t.to.Number, User: old.User, StopGracePeriod: old.StopGracePeriod}
+	if !known {
+		s.StopGracePeriod, s.Guests = unknownGrace, &nodefile.Guests{}
+	}
+	if old.Guests != nil {
+		guests := *old.Guests
+		guests.Protect = nil
+		s.Guests = &guests
+	}
+	return s
+}
+
+// unknownGrace is the stop grace period of a service of which nothing is known: the
+// node file's default.
+const unknownGrace = time.Minute

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
@@ -30,7 +31,7 @@ type Result struct {
 type Resolve func() (*target.Target, error)
 
 // Run takes the node to a target: lock, recover, plan, and the transaction.
-func Run(ctx context.Context, n *node.Node, resolve Resolve) (Result, error) {
+func Run(ctx context.Context, n *node.Node, resolve Resolve, o Options) (Result, error) {
 	t, err := resolve() // finds bad input before anything is touched, even the lock
 	if err != nil {
 		return Result{}, err
@@ -40,12 +41,12 @@ func Run(ctx context.Context, n *node.Node, resolve Resolve) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
-	return RunLocked(ctx, n, t, resolve)
+	return RunLocked(ctx, n, t, resolve, o)
 }
 
 // RunLocked is Run on a node that the caller has locked, to a target that resolve
 // returned before.
-func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Resolve) (Result, error) {
+func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Resolve, o Options) (Result, error) {
 	recovery, err := RecoverLocked(ctx, n)
 	if err != nil {
 		return Result{}, err
@@ -77,6 +78,7 @@ func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 		return Result{}, err
 	}
 	defer tx.journal.Close()
+	tx.options = o
 	err = tx.run(ctx)
 	return tx.result(), t.Redact(err)
 }
@@ -95,10 +97,28 @@ func begin(n *node.Node, t *target.Target, images target.Images, changes plan.Pl
 	for _, d := range changes.Drift {
 		n.Note(d.Service, "repairs drift from generation %d: %s", current.Number, d.Text)
 	}
+	noteImages(n, changes)
 	tx := newTransaction(n, j, current)
 	tx.target, tx.images, tx.plan = t, images, changes
 	tx.to = generation.Generation{Number: number, Reason: t.Reason, Created: n.Host.Now().UTC(), Version: n.Version, Engine: t.Engine}
 	return tx, nil
+}
+
+// noteImages tells which images the next upgrade takes back, and which this one does.
+func noteImages(n *node.Node, changes plan.Plan) {
+	var given []string
+	for _, c := range changes.Changes {
+		switch {
+		case c.Image == nil:
+		case c.Image.InsteadOf != "":
+			given = append(given, c.Service)
+		case c.Image.Returns:
+			n.Note(c.Service, "returns from %s to the node file's %s: --image and --tag hold for one upgrade", c.Image.From, c.Image.To)
+		}
+	}
+	if len(given) > 0 {
+		n.Note("", "the next upgrade without --image and --tag returns to the node file's images of %s", strings.Join(given, ", "))
+	}
 }
 
 // nextNumber never returns a number that was used before, so that history is
@@ -123,18 +143,35 @@ func (t *transaction) run(ctx context.Context) error {
 		return t.finish(journal.Unchanged, t.undoAll(ctx))
 	}
 	if err == nil {
+		err = t.journal.Reserve()
+	}
+	if err == nil { // also if no libvirt is cut over: the result has their number
+		t.guests, err = t.node.Guests()
+	}
+	if err == nil {
 		err = t.doAll(ctx, t.cutoverSteps())
 	}
 	if err == nil {
 		err = t.commit()
+		if _, doubt := errors.AsType[node.NeedsOperator](err); doubt {
+			return err
+		}
 	}
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("interrupted in %s", t.started[len(t.started)-1].id())
+		err = t.interrupted()
 	}
 	if err != nil {
 		return t.rollBack(ctx, err)
 	}
 	return t.finish(journal.Committed, t.tidy(context.WithoutCancel(ctx)))
+}
+
+// interrupted says where a signal ended the transaction.
+func (t *transaction) interrupted() error {
+	if len(t.started) == 0 {
+		return errors.New("interrupted before the first step")
+	}
+	return fmt.Errorf("interrupted in %s", t.started[len(t.started)-1].id())
 }
 
 func (t *transaction) doAll(ctx context.Context, steps []step) error {
@@ -191,7 +228,16 @@ func (t *transaction) commit() error {
 		return err
 	}
 	t.gaps = t.watch.gaps
-	return t.journal.Append(journal.Record{Event: journal.Commit, Gaps: t.gaps})
+	err := t.journal.Append(journal.Record{Event: journal.Commit, Gaps: t.gaps})
+	if err == nil {
+		return nil
+	}
+	// The record may be on disk nevertheless, and a recovery would believe it. So nothing
+	// is undone until another record is in its place.
+	if doubt := t.warn("", "the commit is not recorded: %w", err); doubt != nil {
+		return node.NeedsOperator{Err: fmt.Errorf("whether the commit is recorded is not known: %w; fix the cause, then run `kollet recover`", err)}
+	}
+	return err
 }
 
 // undoTimeout bounds a roll back, which continues after its caller was interrupted.
@@ -204,6 +250,9 @@ func (t *transaction) rollBack(ctx context.Context, cause error) error {
 	t.watch.stop()
 	touched := t.touched()
 	outcome, done := journal.Discarded, "nothing was touched"
+	if _, deferred := errors.AsType[node.Deferred](cause); deferred {
+		outcome = journal.Deferred
+	}
 	if touched {
 		t.node.Note("", "rolling back")
 		outcome, done = journal.RolledBack, fmt.Sprintf("the node is back on generation %d", t.from.Number)
@@ -219,8 +268,12 @@ func (t *transaction) rollBack(ctx context.Context, cause error) error {
 	return errors.Join(fmt.Errorf("%s: %w", done, cause), t.finish(outcome, nil))
 }
 
-// undoAll undoes the steps that were started, last first.
+// undoAll undoes the steps that were started, last first. A step is undone even if
+// that cannot be recorded, for example because the disk is full: an undo may run again,
+// so a recovery that does not know of it only repeats it.
 func (t *transaction) undoAll(ctx context.Context) error {
+	t.release()
+	t.sweepCanary(ctx, t.to.Number)
 	for _, s := range slices.Backward(t.started) {
 		if s.undo == nil {
 			continue
@@ -228,18 +281,29 @@ func (t *transaction) undoAll(ctx context.Context) error {
 		began := t.node.Host.Now()
 		name := s.id().Text(journal.Undo)
 		t.node.Emit(node.Event{Kind: node.StepBegins, Step: name})
-		if err := t.journal.Append(journal.Record{Event: journal.Undo, Step: s.id()}); err != nil {
-			return err
-		}
+		t.recordUndo(journal.Undo, s)
 		if err := s.undo(ctx); err != nil {
 			return t.stepFailed(s, name, fmt.Errorf("%s: %w", name, err))
 		}
-		if err := t.journal.Append(journal.Record{Event: journal.Undone, Step: s.id()}); err != nil {
-			return err
-		}
+		t.recordUndo(journal.Undone, s)
 		t.node.Emit(node.Event{Kind: node.StepEnds, Step: name, Text: t.since(began)})
 	}
 	return nil
+}
+
+// release frees the space that was reserved for a rollback, or for what follows the
+// commit.
+func (t *transaction) release() {
+	if err := t.journal.Release(); err != nil {
+		t.node.Note("", "warning: %v", err)
+	}
+}
+
+// recordUndo records the beginning or the end of an undo, if that is possible.
+func (t *transaction) recordUndo(event journal.Event, s step) {
+	if err := t.journal.Append(journal.Record{Event: event, Step: s.id()}); err != nil {
+		t.node.Note("", "warning: not recorded: %v", err)
+	}
 }
 
 // finish ends the transaction, unless what had to come before it failed: then it
@@ -249,12 +313,22 @@ func (t *transaction) finish(outcome journal.Outcome, before error) error {
 		return node.NeedsOperator{Err: fmt.Errorf("%w; fix the cause, then run `kollet recover`", before)}
 	}
 	t.outcome = outcome
-	return t.journal.Append(journal.Record{Event: journal.End, Outcome: outcome})
+	err := t.journal.Append(journal.Record{Event: journal.End, Outcome: outcome})
+	if err != nil {
+		err = fmt.Errorf("the end of the upgrade is not recorded: %w; fix the cause, then run `kollet recover`", err)
+	}
+	if err != nil && outcome == journal.Committed {
+		err = node.NeedsOperator{Err: fmt.Errorf("the node is on generation %d, but %w", t.to.Number, err)}
+	}
+	if err == nil && t.broken != nil {
+		err = node.NeedsOperator{Err: fmt.Errorf("%w; `kollet upgrade` creates a new container", t.broken)}
+	}
+	return err
 }
 
 // unchanged reports whether the pull showed that there is nothing to do.
 func (t *transaction) unchanged() bool {
-	return len(t.groups()) == 0 && len(t.from.Services) == len(t.to.Services) &&
+	return len(t.groups()) == 0 && !slices.ContainsFunc(t.plan.Drift, plan.Drift.IsReplaced) && len(t.from.Services) == len(t.to.Services) &&
 		!slices.ContainsFunc(t.to.Services, func(s generation.Service) bool {
 			old, ok := t.from.Service(s.Name)
 			return !ok || !plan.SamePolicy(old, s)
@@ -262,9 +336,25 @@ func (t *transaction) unchanged() bool {
 }
 
 func (t *transaction) result() Result {
-	r := Result{Outcome: t.outcome, From: t.from.Number, To: t.from.Number, Plan: t.plan, Guests: len(t.guests)}
+	r := Result{Outcome: t.outcome, From: t.from.Number, To: t.from.Number, Plan: t.plan, Guests: t.keptGuests()}
 	if t.outcome == journal.Committed {
 		r.To, r.Gaps = t.to.Number, t.gaps
 	}
 	return r
+}
+
+// keptGuests counts the guests that ran before the first cutover and still run. If that
+// cannot be read, none are said to.
+func (t *transaction) keptGuests() int {
+	now, err := t.node.Guests()
+	if err != nil {
+		t.node.Note("", "warning: %v", err)
+	}
+	kept := 0
+	for _, g := range t.guests {
+		if slices.ContainsFunc(now, g.Same) {
+			kept++
+		}
+	}
+	return kept
 }

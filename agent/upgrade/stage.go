@@ -34,7 +34,13 @@ func (t *transaction) check(ctx context.Context) error {
 	if err := t.freeNames(ctx); err != nil {
 		return err
 	}
-	return doctor.Precheck(ctx, t.node, t.target.Services)
+	if err := t.refuseAll(doctor.Precheck(ctx, t.node, t.target.Services)); err != nil {
+		return err
+	}
+	if err := t.checkServices(ctx); err != nil {
+		return err
+	}
+	return t.openCloud(ctx)
 }
 
 // freeNames refuses a service whose name is taken by a container that kollet did
@@ -70,18 +76,28 @@ func (t *transaction) pull(ctx context.Context) error {
 }
 
 // selectReplacements gives a new container to the services whose container would
-// differ and to those that drifted. The others keep theirs.
+// differ, to those that drifted, and to those that are replaced with their
+// dependencies. The others keep theirs.
 func (t *transaction) selectReplacements() {
 	t.to.Services = nil
 	for _, s := range t.target.With(t.images) {
 		s.Origin = t.to.Number
 		old, ok := t.from.Service(s.Name)
-		drifted := slices.ContainsFunc(t.plan.Drift, func(d plan.Drift) bool { return d.Service == s.Name })
-		if ok && !drifted && old.Fingerprint() == s.Fingerprint() {
+		drifted := slices.ContainsFunc(t.plan.Drift, func(d plan.Drift) bool { return d.Service == s.Name && !d.IsReplaced() })
+		if ok && !drifted && old.Fingerprint() == s.Fingerprint() && !t.replacesDependency(s) {
 			s.Origin = old.Origin
 		}
 		t.to.Services = append(t.to.Services, s)
 	}
+}
+
+// replacesDependency reports whether s has to be replaced with a service that it
+// depends on. Those come first in the start order.
+func (t *transaction) replacesDependency(s generation.Service) bool {
+	return s.ReplaceWithDependencies && slices.ContainsFunc(s.DependsOn, func(dep string) bool {
+		other, ok := t.to.Service(dep)
+		return ok && other.Origin == t.to.Number
+	})
 }
 
 // render writes the new generation's directory.
@@ -124,7 +140,10 @@ func (t *transaction) stage(ctx context.Context) error {
 			return nil
 		})
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return t.guestsFit(ctx)
 }
 
 func (t *transaction) stageOne(ctx context.Context, s generation.Service) error {
@@ -144,7 +163,7 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, stageTimeout)
 	defer cancel()
-	first, err := host.Open(c.PID)
+	first, _, err := t.node.Host.OpenContainer(c.PID, c.ID)
 	if err != nil && !errors.Is(err, host.ErrExited) { // if it has ended, its gate directory may say why
 		return err
 	}
@@ -170,7 +189,7 @@ func (t *transaction) unstage(ctx context.Context) error {
 		if c.Spec.Labels[node.LabelGeneration] != fmt.Sprint(t.to.Number) {
 			continue
 		}
-		if err := retire(ctx, t.node, c, pins); err != nil {
+		if _, err := retire(ctx, t.node, c, pins); err != nil {
 			return err
 		}
 	}
@@ -181,8 +200,14 @@ func (t *transaction) unstage(ctx context.Context) error {
 // guest still runs from it.
 func (t *transaction) discard(context.Context) error {
 	pins, err := t.node.Pins()
-	if err != nil || pins.Generation(t.to.Number) {
-		return errors.Join(err, t.node.Store().Sweep())
+	if err != nil {
+		return err
 	}
-	return errors.Join(t.node.Store().Remove(t.to.Number), t.node.Store().Sweep())
+	if !pins.Generation(t.to.Number) {
+		err = t.node.Store().Remove(t.to.Number)
+	}
+	if err = errors.Join(err, t.node.Store().Sweep()); err != nil {
+		t.node.Note("", "kept files of generation %d: %v; `kollet gc` tries again", t.to.Number, err)
+	}
+	return nil
 }

@@ -7,8 +7,8 @@
 // Read steps.go first: it lists the steps in order. transaction.go holds what they
 // work on, run.go runs and undoes them, recover.go undoes those of an interrupted
 // upgrade. The other files hold the steps in the order in which they run:
-// stage.go, guests.go, cutover.go with oldtask.go and newtask.go, verify.go,
-// tidy.go.
+// stage.go, quiesce.go, guests.go, cutover.go with oldtask.go and newtask.go,
+// verify.go with reports.go, tidy.go.
 package upgrade
 
 import (
@@ -26,6 +26,7 @@ func (t *transaction) prepareSteps() []step {
 		{kind: journal.Pull, do: t.pull},
 		{kind: journal.Render, do: t.render, undo: t.discard},
 		{kind: journal.Stage, do: t.stage, undo: t.unstage},
+		{kind: journal.Check, do: t.checkAgain},
 	}
 }
 
@@ -33,7 +34,11 @@ func (t *transaction) prepareSteps() []step {
 // generation or, undone in reverse, in the old one.
 func (t *transaction) cutoverSteps() []step {
 	var steps []step
-	for _, g := range t.groups() {
+	groups := t.groups()
+	if slices.ContainsFunc(groups, group.interruptsOperations) {
+		steps = append(steps, t.quiesceStep())
+	}
+	for _, g := range groups {
 		if !g.stopsGuestHost() {
 			steps = append(steps, t.cutoverStep(g))
 			continue
@@ -46,12 +51,16 @@ func (t *transaction) cutoverSteps() []step {
 	return append(steps, step{kind: journal.Verify, do: t.verify})
 }
 
+func (t *transaction) quiesceStep() step {
+	return step{kind: journal.Quiesce, do: t.quiesce, undo: t.unquiesce}
+}
+
 func (t *transaction) cutoverStep(g group) step {
 	return step{
 		kind:     journal.CutOver,
 		services: g.names(),
 		snapshot: func(ctx context.Context) (map[string][]string, error) { return t.running(ctx, g) },
-		do:       func(ctx context.Context) error { return t.cutOver(ctx, g) },
+		do:       func(ctx context.Context) error { return t.reported(ctx, g, t.cutOver) },
 		undo:     func(ctx context.Context) error { return t.revertCutover(ctx, g) },
 	}
 }
@@ -61,6 +70,9 @@ func (t *transaction) cutoverStep(g group) step {
 func (t *transaction) recordedStep(recorded journal.Step) step {
 	if recorded.Kind == journal.CutOver {
 		return t.cutoverStep(t.groupOf(recorded.Services))
+	}
+	if recorded.Kind == journal.Quiesce {
+		return t.quiesceStep()
 	}
 	if i := slices.IndexFunc(t.prepareSteps(), func(s step) bool { return s.kind == recorded.Kind }); i >= 0 {
 		return t.prepareSteps()[i]

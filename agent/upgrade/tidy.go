@@ -7,15 +7,18 @@ import (
 	"strconv"
 
 	"github.com/kollet/kollet/agent/fetch"
+	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
 
-// tidy follows a commit: names, restart policies, the current link, and the
-// removal of what is no longer needed. It may run again, even on a machine that
+// tidy follows a commit: names, restart policies, the current link, the
+// removal of what is no longer needed, and the compute service that was disabled. It may run again, even on a machine that
 // lost power right after the commit and booted with the old containers.
 func (t *transaction) tidy(ctx context.Context) error {
+	t.release()
 	all, err := t.node.Containers(ctx)
 	if err != nil {
 		return err
@@ -29,8 +32,12 @@ func (t *transaction) tidy(ctx context.Context) error {
 		}
 	}
 	for _, s := range t.to.Services {
-		if err := t.promote(ctx, s); err != nil {
+		err := t.promote(ctx, s)
+		if unanswering(err) {
 			return fmt.Errorf("promote %s: %w", s.Name, err)
+		}
+		if err != nil { // there is no way back: the node stays on this generation
+			t.broken = errors.Join(t.broken, fmt.Errorf("promote %s: %w", s.Name, err))
 		}
 	}
 	if err := t.node.Store().SetCurrent(t.to.Number); err != nil {
@@ -39,8 +46,10 @@ func (t *transaction) tidy(ctx context.Context) error {
 	if err := fetch.UsePrefetched(t.node, t.to); err != nil {
 		return err
 	}
-	_, err = Collect(ctx, t.node, t.to)
-	return err
+	if _, err = Collect(ctx, t.node, t.to); err != nil {
+		return err
+	}
+	return t.unquiesce(ctx)
 }
 
 // belongs reports whether a container is that of a generation's service.
@@ -50,20 +59,60 @@ func belongs(g generation.Generation, c containers.Container) bool {
 }
 
 // demote takes the plain name and the restart policy from a container that was
-// replaced, and stops it if it runs.
+// replaced, closes its gate, and stops it if it runs. What remains of a container that the engine
+// could not remove can keep both: it does not run.
 func (t *transaction) demote(ctx context.Context, c containers.Container) error {
 	name := c.Spec.Labels[node.LabelService]
-	number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration])
-	if err != nil {
-		return fmt.Errorf("container %s has no generation in its labels", c.Spec.Name)
-	}
-	if c.State == containers.StateRunning {
-		s, _ := t.from.Service(name)
-		if err := stopSafely(ctx, t.node, c, s); err != nil {
+	if !c.State.Stopped() {
+		// Its policy before the stop: an engine that is restarted after it would start it
+		// again. If this fails, the update below tries again.
+		if err := t.node.Engine.Update(ctx, c.ID, c.Spec.Name, containers.RestartNo); unanswering(err) {
+			return fmt.Errorf("stop the old %s: %w", name, err)
+		}
+		if err := stopSafely(ctx, t.node, c, t.madeFor(c)); err != nil {
 			return fmt.Errorf("stop the old %s: %w", name, err)
 		}
 	}
-	return t.node.Engine.Update(ctx, c.ID, node.StagedName(name, number), containers.RestartNo)
+	closeGate(t.node, c)
+	staged := c.Spec.Name
+	if number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration]); err == nil {
+		staged = node.StagedName(name, number)
+	}
+	err := t.node.Engine.Update(ctx, c.ID, staged, containers.RestartNo)
+	if err != nil && !unanswering(err) {
+		t.node.Note(name, "%v", err)
+		return nil
+	}
+	return err
+}
+
+// madeFor returns the service that a container was created for. If that is not known
+// any longer, guests that run in the container are kept.
+func (t *transaction) madeFor(c containers.Container) generation.Service {
+	name := c.Spec.Labels[node.LabelService]
+	if s, ok := t.from.Service(name); ok {
+		return s
+	}
+	if number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration]); err == nil {
+		if g, err := t.node.Store().Load(number); err == nil {
+			if s, ok := g.Service(name); ok {
+				return s
+			}
+		}
+	}
+	return generation.Service{Name: name, Guests: &nodefile.Guests{}}
+}
+
+// closeGate keeps a replaced container from running its service again, when anyone
+// starts it.
+func closeGate(n *node.Node, c containers.Container) {
+	number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration])
+	if err == nil {
+		err = gate.Close(n.Store().Gate(number, c.Spec.Labels[node.LabelService]))
+	}
+	if err != nil {
+		n.Note("", "container %s: %v", c.Spec.Name, err)
+	}
 }
 
 // promote gives a service's container its plain name and its restart policy, and
@@ -76,10 +125,21 @@ func (t *transaction) promote(ctx context.Context, s generation.Service) error {
 	if err := t.evict(ctx, s.Name, c.ID); err != nil {
 		return err
 	}
-	if err := t.node.Engine.Update(ctx, c.ID, s.Name, s.Spec.Restart); err != nil { // before, see startAgain
+	if err := t.name(ctx, c, s); err != nil { // before, see startAgain
 		return err
 	}
 	return t.node.Engine.Start(ctx, c.ID)
+}
+
+// name gives a container its service's plain name and restart policy. If another
+// container keeps the name, this one has to serve under its own.
+func (t *transaction) name(ctx context.Context, c containers.Container, s generation.Service) error {
+	err := t.node.Engine.Update(ctx, c.ID, s.Name, s.Spec.Restart)
+	if err == nil || unanswering(err) || c.Spec.Name == s.Name {
+		return err
+	}
+	t.node.Note(s.Name, "its container keeps the name %s: %v", c.Spec.Name, err)
+	return t.node.Engine.Update(ctx, c.ID, c.Spec.Name, s.Spec.Restart)
 }
 
 // evict removes a container that was created manually under a service's name. The
@@ -95,6 +155,10 @@ func (t *transaction) evict(ctx context.Context, name, id string) error {
 	if err := t.node.Engine.Stop(ctx, other.ID, 0); err != nil {
 		return err
 	}
+	if err := t.node.Engine.Remove(ctx, other.ID); err != nil && !unanswering(err) {
+		t.node.Note(name, "kept the container that was created manually under its name: %v", err)
+		return nil
+	}
 	t.node.Note(name, "removed the container that was created manually under its name")
-	return t.node.Engine.Remove(ctx, other.ID)
+	return nil
 }

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
@@ -16,18 +17,27 @@ import (
 type transaction struct {
 	node    *node.Node
 	target  *target.Target // only its redactor is set in recovery
+	options Options
 	images  target.Images
 	plan    plan.Plan
 	from    generation.Generation
 	to      generation.Generation
 	journal *journal.Journal
 	outcome journal.Outcome
+	broken  error // services of the committed generation that cannot be started
 
-	started  []step                 // steps whose intent is in the journal, in order
-	previous map[string][]string    // service: containers that ran before its cutover
-	gaps     map[string]journal.Gap // by service
-	guests   []guest.Guest          // that ran before the first cutover
-	watch    *watch                 // of the containers that were cut over
+	started   []step                 // steps whose intent is in the journal, in order
+	previous  map[string][]string    // service: containers that ran before its cutover
+	revived   map[string]string      // service: the one of them that the rollback started
+	gaps      map[string]journal.Gap // by service
+	guests    []guest.Guest          // that ran before the first cutover
+	fitted    []guest.Guest          // that fit the staged libvirt
+	unhealthy map[string]error       // services that stay although they are unhealthy, with --force
+	watch     *watch                 // of the containers that were cut over
+
+	cloud   cloud                    // the control plane; nil: it is not asked
+	grace   map[string]time.Duration // by service: how long its old task may take to stop, if not its stop_grace_period
+	reports *reports                 // of the services that were cut over, to Nova and Neutron
 }
 
 // step is one step of a transaction. Both functions may run again after they
@@ -46,9 +56,12 @@ func (s step) id() journal.Step { return journal.Step{Kind: s.kind, Services: s.
 func newTransaction(n *node.Node, j *journal.Journal, from generation.Generation) *transaction {
 	return &transaction{
 		node: n, journal: j, from: from,
-		previous: map[string][]string{},
-		gaps:     map[string]journal.Gap{},
-		watch:    newWatch(n),
+		previous:  map[string][]string{},
+		revived:   map[string]string{},
+		gaps:      map[string]journal.Gap{},
+		watch:     newWatch(n),
+		unhealthy: map[string]error{},
+		grace:     map[string]time.Duration{},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
@@ -53,6 +54,93 @@ func TestBack(t *testing.T) {
 	}
 	if tx.touched() {
 		t.Error("nothing was cut over")
+	}
+}
+
+// Nothing is undone while the journal may say that the upgrade is committed.
+func TestCommitInDoubt(t *testing.T) {
+	n := &node.Node{Root: t.TempDir(), Host: host.Real()}
+	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil { // every record fails from here on
+		t.Fatal(err)
+	}
+	tx := &transaction{node: n, journal: j, target: &target.Target{Redactor: redact.New(nil)}, watch: &watch{}}
+	err = tx.commit()
+	if _, doubt := errors.AsType[node.NeedsOperator](err); !doubt || !strings.Contains(err.Error(), "whether the commit is recorded is not known") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What cannot be recorded is undone even so.
+func TestUndoneWithoutRecords(t *testing.T) {
+	var undone, events []string
+	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Report: func(e node.Event) { events = append(events, e.Text) }}
+	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil { // every record fails from here on
+		t.Fatal(err)
+	}
+	tx := newTransaction(n, j, generation.Generation{Number: 1})
+	tx.target = &target.Target{}
+	for _, kind := range []journal.StepKind{journal.Stage, journal.Quiesce, journal.CutOver} {
+		tx.started = append(tx.started, step{kind: kind, undo: func(context.Context) error { undone = append(undone, string(kind)); return nil }})
+	}
+	err = tx.rollBack(t.Context(), errors.New("no space left"))
+	if got := strings.Join(undone, " "); got != "cut-over quiesce stage" {
+		t.Errorf("undone are %q", got)
+	}
+	if err == nil || !strings.Contains(err.Error(), "the node is back on generation 1: no space left\nthe end of the upgrade is not recorded") {
+		t.Errorf("got %v", err)
+	}
+	if _, stuck := errors.AsType[node.NeedsOperator](err); stuck {
+		t.Errorf("the node is as before, but %v", err)
+	}
+	if !strings.Contains(strings.Join(events, "\n"), "not recorded: journal undo cut over") {
+		t.Errorf("people are told %q", events)
+	}
+}
+
+// A node whose end cannot be recorded after the commit is not as before.
+func TestEndNotRecordedAfterCommit(t *testing.T) {
+	n := &node.Node{Root: t.TempDir(), Host: host.Real()}
+	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tx := newTransaction(n, j, generation.Generation{Number: 1})
+	tx.to.Number = 2
+	err = tx.finish(journal.Committed, nil)
+	if _, ok := errors.AsType[node.NeedsOperator](err); !ok || !strings.Contains(err.Error(), "the node is on generation 2, but the end of the upgrade is not recorded") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A signal may come before the first step.
+func TestInterruptedBeforeFirstStep(t *testing.T) {
+	n := &node.Node{Root: t.TempDir(), Host: host.Real()}
+	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	tx := newTransaction(n, j, generation.Generation{Number: 1})
+	tx.target = &target.Target{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = tx.run(ctx)
+	if err == nil || err.Error() != "nothing was touched: interrupted before the first step" {
+		t.Errorf("got %v", err)
+	}
+	if records, err := journal.Read(n.Journals(), 2); err != nil || !journal.Ended(records) {
+		t.Errorf("the journal has %+v, %v", records, err)
 	}
 }
 

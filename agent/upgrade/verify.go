@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,9 +33,16 @@ func (t *transaction) verify(ctx context.Context) error {
 	defer cancel(nil)
 	g, gctx := errgroup.WithContext(ctx)
 	for _, s := range t.to.Services {
+		if _, known := t.unhealthy[s.Name]; known && s.Origin != t.to.Number {
+			continue
+		}
 		g.Go(func() error { return t.staysHealthy(gctx, s) })
+		if t.bootsCanary(s) {
+			g.Go(func() error { return t.tryCanary(gctx, s) })
+		}
 	}
-	err := g.Wait()
+	unanswered := t.awaitReports(gctx, g)
+	err := errors.Join(g.Wait(), unanswered())
 	if err != nil {
 		t.watch.linger(exitGrace)
 	}
@@ -42,6 +50,41 @@ func (t *transaction) verify(ctx context.Context) error {
 		err = failed
 	}
 	return explain(context.WithoutCancel(ctx), t.node, err)
+}
+
+// awaitReports has the control plane confirm each service that was cut over. The
+// function that it returns warns, after the wait, if the control plane did not answer:
+// that says nothing about the node.
+func (t *transaction) awaitReports(ctx context.Context, g *errgroup.Group) func() error {
+	if t.reports == nil {
+		return func() error { return nil }
+	}
+	silent := make(chan error, len(t.to.Services))
+	for _, s := range t.to.Services {
+		if !t.reports.follows(s.Name) {
+			continue
+		}
+		g.Go(func() error {
+			err := t.reports.wait(ctx, s)
+			if _, ok := errors.AsType[unanswered](err); ok {
+				silent <- fmt.Errorf("whether it reports is not known, only its probes pass: %w", err)
+				return nil
+			}
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			c, inspectErr := t.node.Container(ctx, s.Name, s.Origin)
+			return errors.Join(failure{s.Name, c.ID, err}, inspectErr)
+		})
+	}
+	return func() error {
+		select {
+		case err := <-silent:
+			return t.warn("", "%w", err)
+		default:
+			return nil
+		}
+	}
 }
 
 func (t *transaction) staysHealthy(ctx context.Context, s generation.Service) error {
@@ -52,14 +95,45 @@ func (t *transaction) staysHealthy(ctx context.Context, s generation.Service) er
 	if c.State != containers.StateRunning {
 		return failure{s.Name, c.ID, fmt.Errorf("container is %s", c.State)}
 	}
-	target := health.Target{Engine: t.node.Engine, Host: t.node.Host, ID: c.ID, PID: c.PID, User: s.User}
-	if s.Origin != t.to.Number { // not watched: it may have to reconnect to its peers
-		if err := health.Ready(ctx, target, s.Healthcheck); err != nil {
-			return failure{s.Name, c.ID, err}
+	if s.Origin != t.to.Number {
+		return t.reconnects(ctx, s, c)
+	}
+	if err := health.Stable(ctx, health.Of(t.node.Engine, t.node.Host, c, s.User), s.Healthcheck); err != nil {
+		return failure{s.Name, c.ID, err}
+	}
+	return nil
+}
+
+// restartedStable is how long a service that was not replaced has to stay healthy
+// after it exited in the upgrade, for example because its peer was away.
+const restartedStable = 30 * time.Second
+
+// reconnects verifies a service that was not replaced, and therefore is not watched. It
+// may have to reconnect to its peers, and the engine may restart it. But from the
+// first success of its probes to the last it has to be the same run.
+func (t *transaction) reconnects(ctx context.Context, s generation.Service, c containers.Container) error {
+	if err := health.Ready(ctx, health.Of(t.node.Engine, t.node.Host, c, s.User), s.Healthcheck); err != nil {
+		return failure{s.Name, c.ID, err}
+	}
+	first, err := t.node.Engine.Inspect(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	probes := slices.Clone(s.Healthcheck)
+	if first.Restarts > 0 && first.Started.After(t.to.Created) {
+		for i := range probes {
+			probes[i].Stable = max(probes[i].Stable, restartedStable)
 		}
 	}
-	if err := health.Stable(ctx, target, s.Healthcheck); err != nil {
+	if err := health.Stable(ctx, health.Of(t.node.Engine, t.node.Host, first, s.User), probes); err != nil {
 		return failure{s.Name, c.ID, err}
+	}
+	last, err := t.node.Engine.Inspect(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if last.State != containers.StateRunning || last.PID != first.PID || !last.Started.Equal(first.Started) || last.Restarts != first.Restarts {
+		return failure{s.Name, c.ID, fmt.Errorf("did not keep running (restarts: %d, state: %s)", last.Restarts, last.State)}
 	}
 	return nil
 }
@@ -78,6 +152,27 @@ func (t *transaction) syncGates() error {
 	return nil
 }
 
+// healthyAgain checks a service that the rollback started. Its probes may pass between
+// two crashes, or because of another process.
+func (t *transaction) healthyAgain(ctx context.Context, s generation.Service, c containers.Container) error {
+	if c.State == containers.StateRunning {
+		if err := health.Ready(ctx, health.Of(t.node.Engine, t.node.Host, c, s.User), s.Healthcheck); err != nil {
+			return err
+		}
+	}
+	c, err := t.node.Engine.Inspect(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if err := health.Restarting(c, t.node.Host.Now()); err != nil {
+		return err
+	}
+	if c.State != containers.StateRunning {
+		return fmt.Errorf("container is %s", c.State)
+	}
+	return nil
+}
+
 // previousHealthy checks the old generation after a roll back.
 func (t *transaction) previousHealthy(ctx context.Context) error {
 	var errs []error
@@ -85,13 +180,18 @@ func (t *transaction) previousHealthy(ctx context.Context) error {
 		if len(t.previous[s.Name]) == 0 {
 			continue // it did not run before, or was not touched
 		}
-		c, err := t.node.Engine.Inspect(ctx, t.previous[s.Name][0])
+		if t.revived[s.Name] == "" {
+			errs = append(errs, failure{s.Name, "", errors.New("its container was removed manually")})
+			continue
+		}
+		c, err := t.node.Engine.Inspect(ctx, t.revived[s.Name])
 		if err == nil {
-			err = health.Ready(ctx, health.Target{Engine: t.node.Engine, Host: t.node.Host, ID: c.ID, PID: c.PID, User: s.User}, s.Healthcheck)
+			err = t.healthyAgain(ctx, s, c)
 		}
 		if err != nil {
-			errs = append(errs, explain(ctx, t.node, failure{s.Name, t.previous[s.Name][0], err}))
+			errs = append(errs, explain(ctx, t.node, failure{s.Name, t.revived[s.Name], err}))
 		}
 	}
+	t.sweepCanary(ctx, t.from.Number)
 	return errors.Join(errs...)
 }

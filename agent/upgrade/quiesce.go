@@ -1,0 +1,306 @@
+package upgrade
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/agent/openstack"
+	"github.com/kollet/kollet/agent/printable"
+	"github.com/kollet/kollet/agent/quiesce"
+	"github.com/kollet/kollet/agent/target"
+	"github.com/kollet/kollet/containers"
+)
+
+// cloud is the control plane. *openstack.Cloud implements it.
+type cloud interface {
+	quiesce.Service
+	Operations(ctx context.Context) ([]openstack.Operation, error)
+	Agent(ctx context.Context, binary string) (openstack.Agent, error)
+}
+
+// openCloud logs in to the control plane, if the node file has credentials: wrong
+// ones are found before anything is pulled.
+func (t *transaction) openCloud(ctx context.Context) error {
+	c := t.target.Cloud
+	if c.Problem != nil {
+		return t.warn("", "Nova and Neutron are not asked: %w", c.Problem)
+	}
+	if c.Access == nil || !slices.ContainsFunc(t.target.Services, listed) {
+		return nil
+	}
+	opened, err := openstack.Open(ctx, *c.Access, t.node.Name)
+	switch {
+	case err == nil:
+		t.cloud = opened
+		return nil
+	case t.from.Number == 0: // at a first boot the control plane may be slower than the node
+		return t.warn("", "Nova and Neutron are not asked: %w", err)
+	}
+	return t.refuse(fmt.Errorf("check openstack: %w", err))
+}
+
+// listed reports whether the control plane lists a service.
+func listed(s generation.Service) bool { return s.ListedAs != nil }
+
+// interruptsOperations reports whether the group's cutover would interrupt what
+// Nova or libvirt is doing.
+func (g group) interruptsOperations() bool {
+	return slices.ContainsFunc(g, func(m member) bool {
+		return m.old.Guests != nil || m.old.ListedAs != nil && m.old.ListedAs.Nova != ""
+	})
+}
+
+// quiesce keeps Nova from placing servers on this node, and waits until no
+// operation is under way.
+func (t *transaction) quiesce(ctx context.Context) error {
+	asked := t.node.Host.Now()
+	disabled, err := t.disableService(ctx)
+	if err != nil {
+		if err := t.refuse(fmt.Errorf("quiesce: %w", err)); err != nil {
+			return err
+		}
+	}
+	t.fitGrace(ctx)
+	settings := t.target.Cloud.Quiesce
+	if disabled && settings.Wait > 0 && !t.options.Force {
+		if err := quiesce.Pause(ctx, settle-t.node.Host.Now().Sub(asked)); err != nil {
+			return err
+		}
+	}
+	w := quiesce.Waiting{
+		Limit: settings.Wait, Now: t.node.Host.Now, Pause: quiesce.Pause,
+		Note: func(text string) { t.node.Note("", "%s", text) },
+	}
+	if t.options.Force {
+		w.Limit = 0
+	}
+	err = w.Wait(ctx, t.operations)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	_, busy := errors.AsType[*quiesce.Busy](err)
+	if busy && settings.OnBusy == nodefile.Defer && !t.options.Force {
+		return node.Deferred{Err: fmt.Errorf("deferred: %w; run the upgrade again later", err)}
+	}
+	if busy {
+		return t.refuse(fmt.Errorf("quiesce: %w; let it finish, and run the upgrade again", err))
+	}
+	return t.refuse(fmt.Errorf("quiesce: it is not known whether operations are under way: %w", err))
+}
+
+// settle is how long a server that the scheduler placed here before the compute
+// service was disabled may take until Nova lists it as this host's: it does when
+// nova-compute has received the request.
+const settle = 5 * time.Second
+
+// disableService disables the compute service, if the node file asks for it, and
+// reports whether it did. A service that another user disabled stays as it is.
+func (t *transaction) disableService(ctx context.Context) (bool, error) {
+	binary := t.novaBinary()
+	if t.cloud == nil || binary == "" || !*t.target.Cloud.Quiesce.Disable {
+		return false, nil
+	}
+	found, err := t.marks().Disable(ctx, t.cloud, quiesce.Mark{
+		Binary: binary, Reason: fmt.Sprintf("kollet: upgrade to generation %d", t.to.Number), Since: t.node.Host.Now().UTC(),
+	})
+	if errors.Is(err, openstack.ErrUnknownHost) {
+		t.node.Note("", "Nova does not list %s on host %s, so it is not disabled", binary, t.node.Name)
+		return false, nil
+	}
+	if err == nil && !found.Enabled() {
+		t.node.Note("", "the compute service was disabled before (%q) and stays so", found.DisabledReason)
+	}
+	return err == nil && found.Enabled(), err
+}
+
+// novaBinary is how Nova lists this node's compute service; empty if it has none.
+func (t *transaction) novaBinary() string {
+	for _, s := range slices.Concat(t.to.Services, t.from.Services) {
+		if listed(s) && s.ListedAs.Nova != "" {
+			return s.ListedAs.Nova
+		}
+	}
+	return ""
+}
+
+func (t *transaction) marks() quiesce.Store { return marks(t.node) }
+
+func marks(n *node.Node) quiesce.Store { return quiesce.Store{Dir: n.State(), Version: n.Version} }
+
+// operations lists what Nova and libvirt are doing. A migration that both know of
+// is listed once.
+func (t *transaction) operations(ctx context.Context) ([]quiesce.Operation, error) {
+	var all []quiesce.Operation
+	var known []string // UUIDs
+	if t.cloud != nil && t.novaBinary() != "" {
+		found, err := t.cloud.Operations(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range found {
+			known = append(known, o.Server)
+			all = append(all, quiesce.Operation{Subject: fmt.Sprintf("server %q (%s)", o.Name, o.Server), Task: "is " + printable.Line(o.Task) + t.lasting(o.Since)})
+		}
+	}
+	for _, m := range t.libvirts() {
+		jobs, err := t.guestJobs(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range jobs {
+			if !slices.Contains(known, j.uuid) {
+				all = append(all, quiesce.Operation{Subject: fmt.Sprintf("guest %s (%s)", j.name, j.uuid), Task: "has a job: " + j.text})
+			}
+		}
+	}
+	return all, nil
+}
+
+// unquiesce enables the compute service again, if kollet disabled it. That must not
+// fail an upgrade or a recovery: if the control plane does not answer now, the next
+// command tries again.
+func (t *transaction) unquiesce(ctx context.Context) error {
+	if err := enableService(ctx, t.node, t.cloud, t.target); err != nil {
+		_ = t.warn("", "%w", err) // shown; only its record may be missing
+	}
+	return nil
+}
+
+// enableTimeout bounds how long a command waits for a control plane that does not
+// answer, to enable the compute service.
+const enableTimeout = 30 * time.Second
+
+// enableService enables the compute service again, if kollet disabled it. c is nil
+// if no connection to the control plane is open.
+func enableService(ctx context.Context, n *node.Node, c cloud, t *target.Target) error {
+	m, err := marks(n).Marked()
+	if m == nil && err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, enableTimeout)
+	defer cancel()
+	if err == nil && c == nil {
+		c, err = openFor(ctx, n)
+	}
+	if err == nil {
+		err = marks(n).Enable(ctx, c)
+	}
+	if err != nil {
+		return t.Redact(fmt.Errorf("kollet disabled the compute service and could not enable it again: %w; the next kollet command tries again, or run `openstack compute service set --enable %s nova-compute`", err, n.Name))
+	}
+	n.Note("", "the compute service is enabled again")
+	return nil
+}
+
+// openFor opens the control plane with the credentials that the node file has now.
+func openFor(ctx context.Context, n *node.Node) (cloud, error) {
+	c := target.CloudOf(n)
+	if c.Problem != nil {
+		return nil, c.Problem
+	}
+	if c.Access == nil {
+		return nil, errors.New("the node file has no credentials below openstack")
+	}
+	return openstack.Open(ctx, *c.Access, n.Name)
+}
+
+// job is one migration or block job of a guest, as its libvirt reports it.
+type job struct{ uuid, name, text string }
+
+// jobsTimeout is how long the command that lists jobs may take. Libvirt waits 30 s
+// for a QEMU that does not answer.
+const jobsTimeout = time.Minute
+
+// guestJobs asks the running libvirt of a service for the jobs of its guests.
+func (t *transaction) guestJobs(ctx context.Context, m member) ([]job, error) {
+	command := jobsCommand(m)
+	if len(command) == 0 {
+		return nil, nil
+	}
+	running, err := t.running(ctx, group{m})
+	if err != nil {
+		return nil, err
+	}
+	var found []job
+	for _, id := range running[m.name] {
+		jobs, err := t.jobsIn(ctx, id, m.old.User, command)
+		if err != nil {
+			return nil, fmt.Errorf("ask %s for the jobs of its guests: %w", m.name, err)
+		}
+		found = append(found, jobs...)
+	}
+	return found, nil
+}
+
+// libvirts are the services whose guests may have jobs: also one that keeps its
+// container, because nova-compute waits for them.
+func (t *transaction) libvirts() group {
+	var found group
+	for _, old := range t.from.Services {
+		if old.Guests != nil {
+			next, _ := t.to.Service(old.Name)
+			found = append(found, member{name: old.Name, old: old, new: next})
+		}
+	}
+	return found
+}
+
+// jobsCommand prefers the new generation's setting.
+func jobsCommand(m member) []string {
+	for _, guests := range []*nodefile.Guests{m.new.Guests, m.old.Guests} {
+		if guests != nil {
+			return guests.Jobs
+		}
+	}
+	return nil
+}
+
+func (t *transaction) jobsIn(ctx context.Context, id, user string, command []string) ([]job, error) {
+	ctx, cancel := context.WithTimeout(ctx, jobsTimeout)
+	defer cancel()
+	var out, problems bytes.Buffer
+	status, err := t.node.Engine.Exec(ctx, id, containers.Exec{Argv: command, User: user, Short: true, Stdout: &out, Stderr: &problems})
+	if err != nil {
+		return nil, err
+	}
+	if status != 0 {
+		return nil, fmt.Errorf("exit status %d: %s", status, printable.Line(problems.String()))
+	}
+	guests, err := t.node.Guests()
+	if err != nil {
+		return nil, err
+	}
+	var jobs []job
+	for line := range strings.Lines(out.String()) {
+		uuid, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if uuid == "" {
+			continue
+		}
+		j := job{uuid: printable.Line(uuid), name: "of libvirt", text: printable.Line(text)}
+		for _, g := range guests {
+			if g.UUID == uuid {
+				j.name = g.Name
+			}
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// lasting says since when something is under way, as far as the control plane's
+// clock tells.
+func (t *transaction) lasting(since time.Time) string {
+	d := t.node.Host.Now().Sub(since).Round(time.Second)
+	if since.IsZero() || d < time.Second {
+		return ""
+	}
+	return fmt.Sprintf(", for %v", d)
+}

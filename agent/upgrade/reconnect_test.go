@@ -1,0 +1,75 @@
+package upgrade
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/containers"
+)
+
+// staying is an engine with one container whose probes always pass, also when the
+// engine restarts it.
+type staying struct {
+	containers.Engine
+	at func(since time.Duration) containers.Container
+	t0 time.Time
+}
+
+func (e *staying) Inspect(context.Context, string) (containers.Container, error) {
+	return e.at(time.Since(e.t0)), nil
+}
+
+func (e *staying) Exec(context.Context, string, containers.Exec) (int, error) { return 0, nil }
+
+// A service that was not replaced is verified in one run, from the first success of
+// its probes to the last; after a restart in the upgrade for longer.
+func TestReconnects(t *testing.T) {
+	for name, c := range map[string]struct {
+		exits []time.Duration // when the engine restarts it, from the beginning of the upgrade
+		stays bool            // after the last of them
+		took  time.Duration
+		want  string
+	}{
+		"keeps running":                     {nil, true, 2 * time.Second, ""},
+		"was restarted before":              {[]time.Duration{-time.Hour}, true, 2 * time.Second, ""},
+		"is restarted while it is verified": {[]time.Duration{time.Second}, true, 2 * time.Second, "web: did not keep running (restarts: 1, state: running)"},
+		"exited in the upgrade":             {[]time.Duration{-time.Second}, true, 30 * time.Second, ""},
+		"exits repeatedly":                  {[]time.Duration{-time.Second, 19 * time.Second}, true, 30 * time.Second, "web: did not keep running (restarts: 2, state: running)"},
+		"is between two runs":               {[]time.Duration{time.Second}, false, 2 * time.Second, "web: did not keep running (restarts: 1, state: restarting)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				verified := time.Now()
+				n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: &staying{t0: verified, at: func(since time.Duration) containers.Container {
+					now := containers.Container{ID: "c", PID: 100, State: containers.StateRunning, Started: verified.Add(-24 * time.Hour)}
+					for i, exit := range c.exits {
+						if since < exit {
+							break
+						}
+						now.Restarts, now.PID, now.Started = i+1, now.PID+1, verified.Add(exit)
+						if i == len(c.exits)-1 && !c.stays {
+							now.State = containers.StateRestarting
+						}
+					}
+					return now
+				}}}
+				tx := &transaction{node: n, to: generation.Generation{Number: 2, Created: verified.Add(-time.Minute)}}
+				probe := nodefile.Probe{Exec: []string{"true"}, StartPeriod: time.Minute, Timeout: time.Minute, Interval: time.Second, Stable: 2 * time.Second}
+				err := tx.reconnects(t.Context(), generation.Service{Name: "web", Origin: 1, Healthcheck: []nodefile.Probe{probe}}, containers.Container{ID: "c"})
+				got := ""
+				if err != nil {
+					got = err.Error()
+				}
+				if took := time.Since(verified); got != c.want || took != c.took {
+					t.Errorf("got %q after %v, want %q after %v", got, took, c.want, c.took)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package upgrade
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/target"
+)
+
+// Services are written as for TestGroups; those in "with" are replaced with their
+// dependencies, and those in "changed" have another command.
+func TestSelectReplacements(t *testing.T) {
+	for name, c := range map[string]struct{ services, with, changed, want string }{
+		"nothing changes":                   {"libvirt compute>libvirt", "compute", "", ""},
+		"the dependency changes":            {"libvirt compute>libvirt agent", "compute", "libvirt", "libvirt compute"},
+		"the dependent changes":             {"libvirt compute>libvirt", "compute", "compute", "compute"},
+		"it does not ask for that":          {"libvirt compute>libvirt", "", "libvirt", "libvirt"},
+		"a dependency of its dependency":    {"a b>a c>b", "b c", "a", "a b c"},
+		"a dependency of one that does not": {"a b>a c>b", "c", "a", "a"},
+		"another service changes":           {"libvirt agent compute>libvirt", "compute", "agent", "agent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := generation.Generation{Number: 1, Services: services(strings.ReplaceAll(c.services, " ", "! ") + "!")}
+			tx := transaction{from: from, to: generation.Generation{Number: 2}, target: &target.Target{}}
+			for _, s := range from.Services {
+				s.Origin = 0
+				s.ReplaceWithDependencies = has(c.with, s.Name)
+				if has(c.changed, s.Name) {
+					s.Argv = []string{"changed"}
+				}
+				tx.target.Services = append(tx.target.Services, s)
+			}
+			tx.selectReplacements()
+			var got []string
+			for _, s := range tx.to.Services {
+				if s.Origin == 2 {
+					got = append(got, s.Name)
+				}
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("replaced %v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func has(words, word string) bool {
+	for w := range strings.FieldsSeq(words) {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
