@@ -110,7 +110,7 @@ func (a *Agent) runBootstrap(ctx context.Context, p BootstrapOptions, begun firs
 	var r upgrade.Result
 	info, err := a.node.AwaitEngine(ctx, p.Wait)
 	if err == nil {
-		r, err = upgrade.RunLocked(ctx, a.node.Patient(p.Wait), t, resolve)
+		r, err = upgrade.RunLocked(ctx, a.node.Patient(p.Wait), t, resolve, upgrade.Options{})
 	}
 	if err != nil && ctx.Err() != nil {
 		// The mark stays: kollet was told to stop, as by a shutdown, and did not fail.

@@ -2,8 +2,18 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/fit"
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -12,6 +22,8 @@ type Guest struct {
 	guest.Guest
 	Image     string   `json:"image,omitempty"`     // that it runs from
 	Container string   `json:"container,omitempty"` // that is kept for it
+	QEMU      string   `json:"qemu,omitempty"`      // version that it runs on, as its own program has it
+	NextQEMU  string   `json:"next_qemu,omitempty"` // version that it would run on after a hard reboot, or a migration to such a node: that of the libvirt that runs
 	Exposed   []string `json:"exposed,omitempty"`   // cgroup hierarchies in which it sits in the container of the libvirt that runs; kollet moves it out before it stops the container
 }
 
@@ -26,8 +38,9 @@ func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 		return nil, err
 	}
 	guests := []Guest{}
+	versions := qemuVersions{agent: a, known: map[string]string{}}
 	for _, g := range found {
-		shown := Guest{Guest: g}
+		shown := Guest{Guest: g, QEMU: versions.of(g)}
 		if made, err := a.node.Store().Load(g.Generation); err == nil {
 			if s, ok := made.Service(g.Service); ok {
 				shown.Image = s.Ref
@@ -42,6 +55,7 @@ func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 				if shown.Exposed, err = a.exposed(c, g.PID); err != nil {
 					return nil, err
 				}
+				shown.NextQEMU = versions.next(ctx, s, c, g)
 			}
 		}
 		guests = append(guests, shown)
@@ -50,12 +64,65 @@ func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 }
 
 func (a *Agent) exposed(c containers.Container, pid int) ([]string, error) {
-	if c.State != containers.StateRunning {
+	cgroup, err := a.node.Host.ContainerCgroup(c.PID, c.ID)
+	if errors.Is(err, host.ErrExited) {
 		return nil, nil
 	}
-	cgroup, err := a.node.Host.CgroupOf(c.PID)
 	if err != nil {
 		return nil, err
 	}
 	return cgroup.Holds(pid)
+}
+
+// qemuTimeout bounds how long a QEMU may take to print its version.
+const qemuTimeout = 10 * time.Second
+
+// qemuVersions finds versions of QEMU. Many guests run from few programs.
+type qemuVersions struct {
+	agent *Agent
+	known map[string]string
+}
+
+// of returns the version that a guest runs on, or "". It is read from the program
+// of the guest's process, which is still there after its container was stopped and
+// its image removed.
+func (v qemuVersions) of(g guest.Guest) string {
+	program, err := os.Open(v.agent.node.Host.ProcessPath(g.PID, "exe"))
+	if err != nil {
+		return ""
+	}
+	defer program.Close()
+	var file unix.Stat_t
+	if err := unix.Fstat(int(program.Fd()), &file); err != nil {
+		return ""
+	}
+	return v.once(fmt.Sprintf("file %d %d", file.Dev, file.Ino), func() (string, error) { return fit.QEMUVersion(program) })
+}
+
+// next returns the version of the QEMU that a libvirt's container has at the path of
+// the guest's, or "".
+func (v qemuVersions) next(ctx context.Context, s generation.Service, c containers.Container, g guest.Guest) string {
+	args, err := v.agent.node.Host.CommandLine(g.PID)
+	if err != nil || len(args) == 0 || c.State != containers.StateRunning {
+		return ""
+	}
+	return v.once(s.Name+" "+args[0], func() (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, qemuTimeout)
+		defer cancel()
+		var out strings.Builder
+		_, err := v.agent.node.Engine.Exec(ctx, c.ID, containers.Exec{Argv: []string{args[0], "--version"}, User: s.User, Short: true, Stdout: &out})
+		if err != nil {
+			return "", err
+		}
+		return fit.QEMUVersion(strings.NewReader(out.String()))
+	})
+}
+
+func (v qemuVersions) once(key string, find func() (string, error)) string {
+	version, ok := v.known[key]
+	if !ok {
+		version, _ = find() // not known is as good as any answer
+		v.known[key] = version
+	}
+	return version
 }

@@ -22,6 +22,7 @@ type Entry struct {
 	Current    bool                   `json:"current"`
 	Kept       bool                   `json:"kept"` // can be rolled back to
 	Why        string                 `json:"why,omitempty"`
+	Warnings   []string               `json:"warnings,omitempty"`
 	Steps      []StepTime             `json:"steps"`
 	Gaps       map[string]journal.Gap `json:"gaps,omitempty"`
 }
@@ -98,6 +99,8 @@ func entry(number int, records []journal.Record) Entry {
 			if e.Why == "" {
 				e.Why = r.Note
 			}
+		case journal.Warning:
+			e.Warnings = append(e.Warnings, r.Note)
 		case journal.Commit:
 			e.Gaps = r.Gaps
 		case journal.End:

@@ -16,6 +16,7 @@ func TestEntry(t *testing.T) {
 	e := entry(7, []journal.Record{
 		at(0, journal.Record{Event: journal.Begin, From: 6, To: 7, Reason: "upgrade"}),
 		at(1, journal.Record{Event: journal.Intent, Step: journal.Step{Kind: journal.Pull}}),
+		at(2, journal.Record{Event: journal.Warning, Step: journal.Step{Kind: journal.Pull}, Note: "the disk is nearly full"}),
 		at(4, journal.Record{Event: journal.Done, Step: journal.Step{Kind: journal.Pull}}),
 		at(4, journal.Record{Event: journal.Intent, Step: journal.Step{Kind: journal.CutOver, Services: []string{"a"}}}),
 		at(6, journal.Record{Event: journal.Failed, Step: journal.Step{Kind: journal.CutOver, Services: []string{"a"}}, Note: "the cause"}),
@@ -26,7 +27,7 @@ func TestEntry(t *testing.T) {
 		at(62, journal.Record{Event: journal.End, Outcome: journal.RolledBack}),
 	})
 	want := []StepTime{{"pull", Seconds(3 * time.Second)}, {"cut over a (failed)", Seconds(2 * time.Second)}, {"cut over a (failed)", Seconds(2 * time.Second)}, {"undo cut over a", Seconds(time.Second)}}
-	if !slices.Equal(e.Steps, want) || e.Why != "the cause" || e.Took != Seconds(62*time.Second) || e.From != 6 || e.Generation != 7 || e.Outcome != journal.RolledBack || e.Reason != "upgrade" {
+	if !slices.Equal(e.Steps, want) || e.Why != "the cause" || e.Took != Seconds(62*time.Second) || e.From != 6 || e.Generation != 7 || e.Outcome != journal.RolledBack || e.Reason != "upgrade" || !slices.Equal(e.Warnings, []string{"the disk is nearly full"}) {
 		t.Errorf("got %+v", e)
 	}
 	gaps := map[string]journal.Gap{"a": {Ended: 1}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/health"
+	"github.com/kollet/kollet/agent/quiesce"
 	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/containers"
 )
@@ -17,8 +18,10 @@ type Status struct {
 	Since       time.Time       `json:"since"`
 	Engine      containers.Info `json:"engine"`
 	Healthy     bool            `json:"healthy"`
-	Interrupted bool            `json:"interrupted"`       // an upgrade waits for `kollet recover`
-	Problem     string          `json:"problem,omitempty"` // why the last upgrade's journal cannot be read
+	Running     string          `json:"running,omitempty"`  // the command that is changing the node, with its process
+	Interrupted bool            `json:"interrupted"`        // an upgrade waits for `kollet recover`
+	Problem     string          `json:"problem,omitempty"`  // why the last upgrade's journal, or the record of the disabled service, cannot be read
+	Disabled    *quiesce.Mark   `json:"disabled,omitempty"` // kollet disabled the compute service
 	Services    []ServiceStatus `json:"services"`
 	Guests      int             `json:"guests"`
 }
@@ -27,7 +30,7 @@ type Status struct {
 type ServiceStatus struct {
 	Name       string    `json:"name"`
 	State      string    `json:"state"`
-	Health     string    `json:"health"` // healthy, unhealthy, none (no probes), unknown (does not run)
+	Health     string    `json:"health"` // healthy, unhealthy, restarting, none (no probes), unknown (does not run)
 	Why        string    `json:"why,omitempty"`
 	Image      string    `json:"image"`
 	ImageID    string    `json:"image_id"`
@@ -35,6 +38,8 @@ type ServiceStatus struct {
 	Since      time.Time `json:"since"`
 	Container  string    `json:"container"`
 	PID        int       `json:"pid,omitempty"`
+	Restarts   int       `json:"restarts"`            // after it exited by itself
+	ExitCode   *int      `json:"exit_code,omitempty"` // of its last run, if it does not run now
 }
 
 // Status asks the engine and every probe, once.
@@ -52,7 +57,16 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		return st, err
 	}
 	st.Guests = len(guests)
-	if st.Interrupted, err = a.node.Interrupted(); err != nil {
+	st.Running = a.node.Running()
+	open, err := a.node.Interrupted()
+	if err != nil {
+		st.Problem = err.Error()
+	}
+	if open && st.Running == "" {
+		st.Running = a.node.Running() // it may have begun in between
+	}
+	st.Interrupted = open && st.Running == ""
+	if st.Disabled, err = (quiesce.Store{Dir: a.node.State()}).Marked(); err != nil && st.Problem == "" {
 		st.Problem = err.Error()
 	}
 	st.Healthy = current.Number > 0 && !st.Interrupted && st.Problem == ""
@@ -62,9 +76,10 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		if err != nil {
 			row.State, row.Why = "missing", "run `kollet verify`, then `kollet upgrade` to repair it"
 		} else {
-			row.State, row.Container, row.PID, row.Since = string(c.State), c.ID, c.PID, c.Started
-			if c.State == containers.StateRunning {
-				row.Health, row.Why = a.probe(ctx, health.Target{Engine: a.node.Engine, Host: a.node.Host, ID: c.ID, PID: c.PID, User: s.User}, s)
+			row.State, row.Container, row.PID, row.Since, row.Restarts = string(c.State), c.ID, c.PID, c.Started, c.Restarts
+			row.Health, row.Why = a.health(ctx, c, s)
+			if c.State == containers.StateExited || c.State == containers.StateRestarting && !c.Finished.IsZero() {
+				row.ExitCode = &c.ExitCode
 			}
 		}
 		st.Healthy = st.Healthy && (row.Health == "healthy" || row.Health == "none")
@@ -73,12 +88,19 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// probe tries a service's probes once. The reason of a failure has no secrets.
-func (a *Agent) probe(ctx context.Context, at health.Target, s generation.Service) (verdict, why string) {
+// health tries a service's probes once, unless it restarts repeatedly: between two
+// crashes its probes may pass. The reason of a failure has no secrets.
+func (a *Agent) health(ctx context.Context, c containers.Container, s generation.Service) (verdict, why string) {
+	if err := health.Restarting(c, a.node.Host.Now()); err != nil {
+		return "restarting", err.Error() + "; `kollet logs " + s.Name + "` may show why"
+	}
+	if c.State != containers.StateRunning {
+		return "unknown", ""
+	}
 	if len(s.Healthcheck) == 0 {
 		return "none", ""
 	}
-	if err := health.Try(ctx, at, s.Healthcheck); err != nil {
+	if err := health.Try(ctx, health.Of(a.node.Engine, a.node.Host, c, s.User), s.Healthcheck); err != nil {
 		return "unhealthy", target.RedactorOf(a.node).Text(err.Error())
 	}
 	return "healthy", ""

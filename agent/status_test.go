@@ -4,27 +4,31 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
-	"github.com/kollet/kollet/agent/health"
+	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
 
 // failing is an engine whose commands print a secret and fail.
-type failing struct{}
+type failing struct{ containers.Engine }
 
 func (failing) Exec(_ context.Context, _ string, cmd containers.Exec) (int, error) {
 	fmt.Fprintln(cmd.Stderr, "cannot connect to amqp://nova:hunt%2Fer22@h")
 	return 1, nil
 }
 
+func (failing) Info(context.Context) (containers.Info, error) { return containers.Info{}, nil }
+
 func TestStatusShowsNoSecrets(t *testing.T) {
-	a := &Agent{&node.Node{Root: t.TempDir()}}
+	a := &Agent{&node.Node{Root: t.TempDir(), Host: host.Real(), Engine: failing{}}}
 	if err := os.MkdirAll(a.node.Path("/etc/kollet"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +41,51 @@ func TestStatusShowsNoSecrets(t *testing.T) {
 		}
 	}
 	s := generation.Service{Name: "one", Healthcheck: []nodefile.Probe{{Exec: []string{"check"}, Timeout: time.Second}}}
-	verdict, why := a.probe(t.Context(), health.Target{Engine: failing{}, ID: "1"}, s)
+	verdict, why := a.health(t.Context(), containers.Container{ID: "1", State: containers.StateRunning}, s)
 	if verdict != "unhealthy" || !strings.HasSuffix(why, "amqp://nova:<secret rabbit>@h") {
 		t.Errorf("%s: %s", verdict, why)
+	}
+	// A probe may pass between two crashes, so none is tried.
+	verdict, why = a.health(t.Context(), containers.Container{ID: "1", State: containers.StateRunning, Restarts: 7, Started: time.Now()}, s)
+	if verdict != "restarting" || !strings.HasPrefix(why, "restarting (7 restarts, ") {
+		t.Errorf("%s: %s", verdict, why)
+	}
+}
+
+// Status says that Nova places no servers on the node.
+func TestStatusOfADisabledService(t *testing.T) {
+	n := node.Node{Root: t.TempDir(), Host: host.Real(), Engine: failing{}}
+	if err := os.MkdirAll(n.State(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(n.State(), "disabled.json"), []byte(`{"format":1,"binary":"nova-compute","reason":"kollet: upgrade to generation 7","since":"2026-01-02T12:00:00Z"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(n).Status(t.Context())
+	if err != nil || s.Disabled == nil || s.Disabled.Reason != "kollet: upgrade to generation 7" || s.Problem != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// An open journal is one of an interrupted upgrade, unless the upgrade still runs.
+func TestStatusDuringAnUpgrade(t *testing.T) {
+	n := node.Node{Root: t.TempDir(), Host: host.Real(), Engine: failing{}, Command: "upgrade"}
+	unlock, err := n.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Create(n.Journals(), journal.Record{Event: journal.Begin, From: 1, To: 2}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	s, err := New(n).Status(t.Context())
+	if err != nil || s.Running != fmt.Sprintf("kollet upgrade, process %d", os.Getpid()) || s.Interrupted {
+		t.Errorf("during the upgrade: %+v, %v", s, err)
+	}
+	unlock()
+	s, err = New(n).Status(t.Context())
+	if err != nil || s.Running != "" || !s.Interrupted {
+		t.Errorf("after it: %+v, %v", s, err)
 	}
 }

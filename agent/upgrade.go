@@ -10,15 +10,15 @@ import (
 )
 
 // Upgrade takes the node to what its node file says now.
-func (a *Agent) Upgrade(ctx context.Context, opts target.Options) (upgrade.Result, error) {
-	return upgrade.Run(ctx, a.node, func() (*target.Target, error) { return target.Read(a.node, opts, "upgrade") })
+func (a *Agent) Upgrade(ctx context.Context, opts target.Options, run upgrade.Options) (upgrade.Result, error) {
+	return upgrade.Run(ctx, a.node, func() (*target.Target, error) { return target.Read(a.node, opts, "upgrade") }, run)
 }
 
 // Rollback takes the node to an earlier generation, images and configuration
 // together; 0 means the one before the current. It is an upgrade like any
 // other, to a new generation that equals the earlier one.
-func (a *Agent) Rollback(ctx context.Context, number int) (upgrade.Result, error) {
-	return upgrade.Run(ctx, a.node, func() (*target.Target, error) { return target.Recall(a.node, number) })
+func (a *Agent) Rollback(ctx context.Context, number int, run upgrade.Options) (upgrade.Result, error) {
+	return upgrade.Run(ctx, a.node, func() (*target.Target, error) { return target.Recall(a.node, number) }, run)
 }
 
 // Recover brings an interrupted upgrade to one of its two ends. If there is one,

@@ -19,7 +19,7 @@ import (
 )
 
 // maxUnpacked bounds the size of unpacked user-data. No cloud accepts as much.
-const maxUnpacked = 64 << 20
+const maxUnpacked = 8 << 20
 
 // maxDepth is how deep messages may be nested.
 const maxDepth = 16

@@ -88,8 +88,15 @@ func (r *dryRun) service(name string, node *nodefile.Node) {
 	for _, m := range s.Volumes {
 		expand(m.Key+".source", m.Source)
 	}
-	for _, p := range s.Healthcheck {
-		expand(p.Key, append([]string{p.TCP, p.Unix, p.HTTP}, p.Exec...)...)
+	if g := s.Guests; g != nil {
+		expand(key+".guests.list", g.List...)
+		expand(key+".guests.version", g.Version...)
+		expand(key+".guests.jobs", g.Jobs...)
+		expand(key+".guests.canary", slices.Concat(g.Canary.Start, g.Canary.Output, []string{g.Canary.Expect}, g.Canary.Stop)...)
+	}
+	expand(key+".version", s.Version...)
+	for _, p := range slices.Concat(s.Healthcheck, s.Requires) {
+		expand(p.Key, append([]string{p.TCP, p.Unix, p.HTTP, p.AMQP, p.CAFile}, p.Exec...)...)
 	}
 }
 
