@@ -18,6 +18,7 @@ const (
 	exitChanges  = 3
 	exitOperator = 4
 	exitLocked   = 5
+	exitDeferred = 6
 )
 
 // exitMeanings describes each status, for help and the manual.
@@ -28,6 +29,7 @@ var exitMeanings = []string{
 	exitChanges:  "the plan has changes (with --exit-code)",
 	exitOperator: "the node needs an operator: it is neither fully on the new generation nor healthy on the old one, or another version of kollet wrote its state",
 	exitLocked:   "another kollet process is changing this node",
+	exitDeferred: "deferred, as the node file asks: operations on servers are under way; the node is in its previous state",
 }
 
 // usageError is an invalid command line.
@@ -55,6 +57,7 @@ func exitStatus(err error) int {
 	var usage usageError
 	var input node.BadInput
 	var operator node.NeedsOperator
+	var deferred node.Deferred
 	var unknown *format.UnknownError
 	switch {
 	case err == nil:
@@ -67,6 +70,8 @@ func exitStatus(err error) int {
 		return exitInput
 	case errors.Is(err, node.ErrLocked):
 		return exitLocked
+	case errors.As(err, &deferred):
+		return exitDeferred
 	}
 	return exitFailed
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -68,7 +69,7 @@ func (a *app) offline(do action) func(*cobra.Command, []string) error {
 		if err != nil {
 			return err
 		}
-		return a.show(do(cmd.Context(), n, args))
+		return a.show(withoutPanic(n, func() (view.View, error) { return do(cmd.Context(), n, args) }))
 	}
 }
 
@@ -78,7 +79,9 @@ func (a *app) readOnly(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, stop := cancelOnSignal(cmd.Context(), func() {})
 		defer stop()
-		return a.withEngine(cmd, func(n *agent.Agent) error { return a.show(do(ctx, n, args)) })
+		return a.withEngine(cmd, func(n *agent.Agent) error {
+			return a.show(withoutPanic(n, func() (view.View, error) { return do(ctx, n, args) }))
+		})
 	}
 }
 
@@ -88,9 +91,9 @@ func (a *app) readOnly(do action) func(*cobra.Command, []string) error {
 func (a *app) mutating(do action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return a.withEngine(cmd, func(n *agent.Agent) error {
-			ctx, stop := cancelOnFirstSignal(cmd.Context(), func() { a.print().Say("interrupted; stopping") })
+			ctx, stop := cancelOnFirstSignal(cmd.Context(), a.print().Say)
 			defer stop()
-			result, err := do(ctx, n, args)
+			result, err := withoutPanic(n, func() (view.View, error) { return do(ctx, n, args) })
 			if err != nil {
 				return a.show(result, err)
 			}
@@ -98,6 +101,17 @@ func (a *app) mutating(do action) func(*cobra.Command, []string) error {
 			return nil
 		})
 	}
+}
+
+// withoutPanic turns a panic into an error that says where the node is. Without it, Go
+// ends the program with status 2, as if nothing had been changed.
+func withoutPanic(n *agent.Agent, do func() (view.View, error)) (result view.View, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = node.NeedsOperator{Err: fmt.Errorf("this is a defect of kollet: %v\n%s\n%s", p, debug.Stack(), n.Where())}
+		}
+	}()
+	return do()
 }
 
 // show shows a result. With an error other than statusError it leaves that to

@@ -18,7 +18,8 @@ func (a *app) recover() *cobra.Command {
 		Long: `Recover reads the journal of an upgrade that was interrupted by a crash of kollet,
 the engine or the machine. It finishes an upgrade that had committed, and undoes
 any other. Guests and named volumes are kept. If no upgrade was interrupted, it
-does nothing.
+does nothing; but if the last one was rolled back to a generation that was not healthy,
+it reports whether that is healthy now.
 
 The systemd unit that kollet bootstrap installs runs it at each boot, and every
 command that changes the node runs it first.` + exitHelp(map[int]string{exitFailed: "failed; fix the cause and run it again"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),

@@ -6,11 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
 func (a *app) rollback() *cobra.Command {
-	return &cobra.Command{
+	var run upgrade.Options
+	cmd := &cobra.Command{
 		Use:   "rollback [N]",
 		Short: "Return the node to an earlier generation",
 		Long: `Rollback returns the node to generation N, or to the one before the current:
@@ -18,16 +20,18 @@ images and configuration together, as they were recorded. The node file is ignor
 and not changed, so the next upgrade follows it again.
 
 A rollback is an upgrade to a new generation with the content of the earlier one:
-it is verified, undone if it fails, and does not harm guests. Named volumes keep
-their current data. ` + "`kollet history`" + ` lists the generations that are kept.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+it is checked and verified, undone if it fails, and does not harm guests. --force is
+that of ` + "`kollet upgrade`" + `. Named volumes keep their current data. ` + "`kollet history`" + ` lists the generations that are kept.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet rollback
   kollet rollback 3`,
 		Args:              generationArg,
 		ValidArgsFunction: a.generations,
 		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
 			begun := a.now()
-			result, err := n.Rollback(ctx, generationOf(args))
+			result, err := n.Rollback(ctx, generationOf(args), run)
 			return a.upgradeView(result, begun), err
 		}),
 	}
+	forceFlag(cmd, &run)
+	return cmd
 }

@@ -17,7 +17,7 @@ func (a *app) root() *cobra.Command {
 configuration, starts the containers, and upgrades them so that the whole node is
 either on the new generation or back on the old one. Running guests are not
 affected. kollet is not a daemon: it does not run between commands, except for the
-log writers of containers on containerd.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitChanges, exitOperator, exitLocked),
+log writers of containers on containerd.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitChanges, exitOperator, exitLocked, exitDeferred),
 		Args: func(root *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil

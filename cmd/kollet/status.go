@@ -15,8 +15,9 @@ func (a *app) status() *cobra.Command {
 		Use:   "status",
 		Short: "Show the node's services and their health",
 		Long: `Status shows every service of the current generation as the engine reports it, and
-runs each probe once. GENERATION is the one in which the service last changed. It
-changes nothing.` + exitHelp(map[int]string{
+runs each probe once. A service that exited by itself in the last five minutes is
+"restarting" even if its probes pass. GENERATION is the one in which the service last
+changed. It changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "success, whether the node is healthy or not",
 			exitFailed: "failed; with --exit-code also if the node is not healthy or has no generation",
 		}, exitDone, exitFailed, exitInput, exitOperator),

@@ -13,6 +13,7 @@ import (
 
 func (a *app) upgrade() *cobra.Command {
 	var to targetFlags
+	var run upgrade.Options
 	cmd := &cobra.Command{
 		Use:   "upgrade",
 		Short: "Upgrade the node to what its node file describes",
@@ -21,24 +22,34 @@ for, and stages the containers of all services that change while the old ones
 still run. Up to this point a failure changes nothing that runs. It then replaces
 one service after the other, and verifies that all are healthy and that every
 guest still runs. If anything fails, it restores the old containers, images and
-configuration. An interrupt (SIGINT, SIGTERM) does the same; a lost terminal does
-not stop an upgrade.
+configuration. An interrupt (SIGINT, SIGTERM, SIGQUIT) does the same; a lost terminal
+does not stop an upgrade, and it cannot be suspended.
 
 Services that do not change keep running, unless they drifted from their
 generation (see ` + "`kollet verify`" + `); then they are replaced. Named volumes are kept.
-If there is nothing to do, it ends immediately.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+If there is nothing to do, it ends immediately.
+
+The prechecks refuse an upgrade that would fail or harm guests. With --force, what
+they found is printed as warnings and recorded in the history, and the upgrade
+continues.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet upgrade
   kollet upgrade --tag 26.2.2
   kollet upgrade --image nova-compute=registry:5000/kolla/nova-compute:hotfix`,
 		Args: cobra.NoArgs,
 		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			begun := a.now()
-			result, err := n.Upgrade(ctx, to.options())
+			result, err := n.Upgrade(ctx, to.options(), run)
 			return a.upgradeView(result, begun), err
 		}),
 	}
 	to.add(cmd)
+	forceFlag(cmd, &run)
 	return cmd
+}
+
+// forceFlag adds --force.
+func forceFlag(cmd *cobra.Command, run *upgrade.Options) {
+	cmd.Flags().BoolVar(&run.Force, "force", false, "continue although a precheck fails, with a warning")
 }
 
 // upgradeView returns the view of an upgrade that began at begun, or nil if it

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -21,12 +22,27 @@ func (g Guests) text(t *text) {
 		if len(guest.Exposed) > 0 {
 			stop = "dies (" + strings.Join(guest.Exposed, ", ") + ")"
 		}
-		rows = append(rows, []string{guest.Name, guest.UUID, strconv.Itoa(guest.PID), strconv.Itoa(guest.Generation), guest.Container, guest.Image, stop})
+		now, next := qemuColumns(guest)
+		rows = append(rows, []string{guest.Name, guest.UUID, strconv.Itoa(guest.PID), strconv.Itoa(guest.Generation), guest.Container, guest.Image, now, next, stop})
 	}
-	t.table([]string{"GUEST", "UUID", "PID", "GENERATION", "RUNS FROM", "IMAGE", "IF STOPPED MANUALLY"}, rows, func(row int) string {
+	t.table([]string{"GUEST", "UUID", "PID", "GENERATION", "RUNS FROM", "IMAGE", "QEMU", "AFTER HARD REBOOT", "IF STOPPED MANUALLY"}, rows, func(row int) string {
 		if len(g[row].Exposed) > 0 {
 			return yellow
 		}
 		return ""
 	})
+}
+
+// qemuColumns shows the version numbers, and the distribution's packages only if
+// they are all that differs.
+func qemuColumns(g agent.Guest) (now, next string) {
+	now, _, _ = strings.Cut(g.QEMU, " ")
+	next, pkg, _ := strings.Cut(g.NextQEMU, " ")
+	switch {
+	case g.QEMU != "" && g.QEMU == g.NextQEMU:
+		next = "same"
+	case now == next && pkg != "":
+		next = strings.Trim(pkg, "()")
+	}
+	return cmp.Or(now, "unknown"), cmp.Or(next, "unknown")
 }

@@ -69,6 +69,9 @@ func (e Entry) text(t *text) {
 	if e.Why != "" {
 		t.painted(red, "%s", e.Why)
 	}
+	for _, w := range e.Warnings {
+		t.painted(yellow, "warning: %s", w)
+	}
 	var rows [][]string
 	for _, p := range e.Steps {
 		rows = append(rows, []string{p.Step, shortDuration(time.Duration(p.Took))})

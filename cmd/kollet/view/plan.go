@@ -81,6 +81,12 @@ func (t *text) image(i plan.ImageChange) {
 		t.line("    image    %s", i.From)
 		t.line("          -> %s%s", i.To, pull)
 	}
+	if i.InsteadOf != "" {
+		t.line("             the next upgrade without --image and --tag returns to %s", i.InsteadOf)
+	}
+	if i.Returns {
+		t.line("             the node file's image again: --image and --tag hold for one upgrade")
+	}
 }
 
 // diff colours a unified diff.

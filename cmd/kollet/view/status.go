@@ -20,11 +20,21 @@ func (s Status) text(t *text) {
 		}
 		t.painted(colour, "node %s: generation %d, created %s; %s %s, %s, %s", s.Node, s.Generation, t.age(s.Since), s.Engine.Name, s.Engine.Version, count(s.Guests, "guest"), health)
 	}
+	if s.Running != "" {
+		t.line("%s is changing the node", s.Running)
+	}
 	if s.Interrupted {
 		t.painted(red, "an upgrade was interrupted; run `kollet recover`")
 	}
 	if s.Problem != "" {
-		t.painted(red, "the last upgrade's journal cannot be read: %s", s.Problem)
+		t.painted(red, "kollet's records cannot be read: %s", s.Problem)
+	}
+	if s.Disabled != nil {
+		remedy := "; `kollet recover` enables it"
+		if s.Running != "" {
+			remedy = ""
+		}
+		t.painted(red, "kollet disabled the compute service %s (%s)%s", t.age(s.Disabled.Since), s.Disabled.Reason, remedy)
 	}
 	if len(s.Services) == 0 {
 		return

@@ -84,10 +84,11 @@ func (t *text) age(at time.Time) string {
 }
 
 // clean protects the terminal from text of others: it replaces control characters
-// other than tab and newline, and invalid UTF-8, with a replacement character.
+// other than tab and newline, characters that change the direction of text, and
+// invalid UTF-8, with a replacement character.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
 			return unicode.ReplacementChar
 		}
 		return r

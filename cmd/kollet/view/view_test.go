@@ -84,6 +84,22 @@ from generation 3; services: 1 to add, 2 to replace, 1 to remove; 2 changed file
 
 from generation 3; services: 1 to replace; 0 changed files; 1 image to pull
 `},
+	{"an image for one upgrade, and one that is taken back", Plan{From: 3, Changes: []plan.Change{
+		{Service: "web", Action: plan.Replace, Image: &plan.ImageChange{From: "web:1", To: "web:2", InsteadOf: "web:1"}},
+		{Service: "db", Action: plan.Replace, Image: &plan.ImageChange{From: "db:2", To: "db:1", Returns: true}},
+	}}, `
+~ web: replace
+    image    web:1
+          -> web:2
+             the next upgrade without --image and --tag returns to web:1
+
+~ db: replace
+    image    db:2
+          -> db:1
+             the node file's image again: --image and --tag hold for one upgrade
+
+from generation 3; services: 2 to replace; 0 changed files; 0 images to pull
+`},
 	{"drift of a service that is dropped", Plan{From: 3, Drift: []plan.Drift{{Service: "old", Text: "old is gone"}}}, `
 old: old is gone
 from generation 3; no service changes; 0 changed files; 0 images to pull
@@ -149,12 +165,16 @@ pull             12ms
 verify (failed)  1.0s
 `},
 	{"guests", Guests{
-		{Guest: guest.Guest{Name: "vm1", UUID: "u1", PID: 17, Generation: 3, Service: "nova-libvirt"}, Container: "nova-libvirt-g3", Image: "nova-libvirt:1"},
-		{Guest: guest.Guest{Name: "vm2", UUID: "u2", PID: 1800, Generation: 4, Service: "nova-libvirt"}, Container: "nova-libvirt", Image: "nova-libvirt:2", Exposed: []string{"devices", "pids"}},
+		{Guest: guest.Guest{Name: "vm1", UUID: "u1", PID: 17, Generation: 3, Service: "nova-libvirt"}, Container: "nova-libvirt-g3", Image: "nova-libvirt:1", QEMU: "7.2.22 (Debian 1:7.2-7)", NextQEMU: "8.2.2"},
+		{Guest: guest.Guest{Name: "vm2", UUID: "u2", PID: 1800, Generation: 4, Service: "nova-libvirt"}, Container: "nova-libvirt", Image: "nova-libvirt:2", QEMU: "8.2.2", NextQEMU: "8.2.2", Exposed: []string{"devices", "pids"}},
+		{Guest: guest.Guest{Name: "vm3", UUID: "u3", PID: 19, Generation: 4, Service: "nova-libvirt"}, Container: "nova-libvirt", Image: "nova-libvirt:2", QEMU: "8.2.2 (Debian 1:8.2-1)", NextQEMU: "8.2.2 (Debian 1:8.2-2)"},
+		{Guest: guest.Guest{Name: "vm4", UUID: "u4", PID: 20, Generation: 4, Service: "nova-libvirt"}, Container: "nova-libvirt", Image: "nova-libvirt:2"},
 	}, `
-GUEST  UUID  PID   GENERATION  RUNS FROM        IMAGE           IF STOPPED MANUALLY
-vm1    u1    17    3           nova-libvirt-g3  nova-libvirt:1  survives
-vm2    u2    1800  4           nova-libvirt     nova-libvirt:2  dies (devices, pids)
+GUEST  UUID  PID   GENERATION  RUNS FROM        IMAGE           QEMU     AFTER HARD REBOOT  IF STOPPED MANUALLY
+vm1    u1    17    3           nova-libvirt-g3  nova-libvirt:1  7.2.22   8.2.2              survives
+vm2    u2    1800  4           nova-libvirt     nova-libvirt:2  8.2.2    same               dies (devices, pids)
+vm3    u3    19    4           nova-libvirt     nova-libvirt:2  8.2.2    Debian 1:8.2-2     survives
+vm4    u4    20    4           nova-libvirt     nova-libvirt:2  unknown  unknown            survives
 `},
 	{"checks", Checks{
 		{Name: "engine", Level: doctor.Fine, Text: "docker"},
