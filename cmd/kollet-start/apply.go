@@ -91,6 +91,9 @@ func (r rule) wrap(err error) error {
 func (a applier) makeDirectories(c config) error {
 	for _, r := range c.directories {
 		path := a.path(r.path)
+		if err := a.refuseLinks(path); err != nil {
+			return r.wrap(err)
+		}
 		if err := makeDirs(path); err != nil {
 			return r.wrap(err)
 		}
@@ -101,6 +104,9 @@ func (a applier) makeDirectories(c config) error {
 
 func (a applier) makeFiles(c config) error {
 	for _, r := range c.files {
+		if err := a.refuseLinks(a.path(path.Dir(r.path))); err != nil {
+			return r.wrap(err)
+		}
 		path := a.path(r.path)
 		fd, err := open(path, unix.O_CREAT|unix.O_WRONLY|unix.O_NOFOLLOW)
 		switch {
@@ -137,18 +143,22 @@ func (a applier) setPermissions(c config) error {
 			return r.wrap(err)
 		}
 		for _, path := range paths {
-			a.setOwnerAndMode(path, r)
-			if !r.recurse {
-				continue
-			}
-			fd, err := open(path, unix.O_RDONLY|unix.O_DIRECTORY)
-			if errors.Is(err, unix.ENOTDIR) {
-				continue
-			}
+			held, err := a.hold(path)
 			if err != nil {
-				return r.wrap(err)
+				r.noteError(err)
+				continue
 			}
-			a.setBelow(fd, path, r)
+			a.setHeld(held, path, r)
+			fd, err := -1, error(unix.ENOTDIR)
+			if r.recurse {
+				fd, err = unix.Openat(held, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			}
+			unix.Close(held)
+			if err == nil {
+				a.setBelow(fd, path, r)
+			} else if !errors.Is(err, unix.ENOTDIR) {
+				return r.wrap(failure("open", path, err))
+			}
 		}
 	}
 	return nil
@@ -169,7 +179,7 @@ func (a applier) setBelow(dir int, name string, r rule) {
 			r.noteError(failure("open", below, err))
 			continue
 		}
-		a.setOwnerAndMode("/proc/self/fd/"+strconv.Itoa(fd), r) // exactly what was opened, proc(5)
+		a.setHeld(fd, below, r)
 		sub, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		unix.Close(fd)
 		if err == nil {
@@ -183,14 +193,27 @@ func (a applier) setBelow(dir int, name string, r rule) {
 // setOwnerAndMode continues if it fails, as Kolla does: file systems such as NFS
 // may not support it.
 func (a applier) setOwnerAndMode(path string, r rule) {
+	fd, err := a.hold(path)
+	if err != nil {
+		r.noteError(err)
+		return
+	}
+	defer unix.Close(fd)
+	a.setHeld(fd, path, r)
+}
+
+// setHeld sets owner and mode of what a descriptor holds. name is for messages.
+func (a applier) setHeld(fd int, name string, r rule) {
+	exact := "/proc/self/fd/" + strconv.Itoa(fd) // exactly what is held, proc(5)
 	uid, gid, err := a.names.owner(r.owner)
 	if err == nil {
-		err = unix.Chown(path, uid, gid)
+		err = unix.Chown(exact, uid, gid)
 	}
-	r.noteError(failure("chown", path, err))
-	st, err := stat(path)
+	r.noteError(failure("chown", name, err))
+	var st unix.Stat_t
+	err = failure("stat", name, unix.Fstat(fd, &st))
 	if err == nil && r.perm.given && !isLink(st) {
-		err = failure("chmod", path, unix.Chmod(path, r.perm.of(isDir(st)))) // after chown, which takes set-id bits away
+		err = failure("chmod", name, unix.Chmod(exact, r.perm.of(isDir(st)))) // after chown, which takes set-id bits away
 	}
 	r.noteError(err)
 }

@@ -231,6 +231,37 @@ func withoutScaffold(tree string) string {
 	return strings.Join(kept, "\n")
 }
 
+// A service can put a link into its volume, and the next start is as root.
+func TestConfigureFollowsOnlyLinksOfRoot(t *testing.T) {
+	const socket = "0660 0:0 run/docker.sock = socket\n"
+	for _, tc := range []struct{ name, tree, config, want string }{
+		{"permissions of a link", "0777 42436:42436 var/lib/nova/x -> ../../../run/docker.sock",
+			`"permissions": [{"path": "/var/lib/nova/x", "owner": "nova", "perm": "0666"}]`, ""},
+		{"permissions with a wildcard", "0777 42436:42436 var/lib/nova/x -> ../../../run/docker.sock",
+			`"permissions": [{"path": "/var/lib/nova/*", "owner": "nova", "perm": "0666", "recurse": true}]`, ""},
+		{"permissions below a link", "0777 42436:42436 var/lib/nova/x -> ../../../run",
+			`"permissions": [{"path": "/var/lib/nova/x/docker.sock", "owner": "nova"}, {"path": "/var/lib/nova/x", "owner": "nova", "recurse": true}]`, ""},
+		{"a directory", "0777 42436:42436 var/lib/nova/x -> ../../../run",
+			`"directories": [{"path": "/var/lib/nova/x", "owner": "nova", "perm": "0777"}]`, "belongs to another user"},
+		{"a file", "0777 42436:42436 var/lib/nova/x -> ../../../run",
+			`"files": [{"path": "/var/lib/nova/x/docker.sock", "owner": "nova", "perm": "0777"}]`, "belongs to another user"},
+		{"a copied file", "0777 42436:42436 var/lib/nova/x -> ../../../run",
+			`"config_files": [{"source": "/var/lib/kolla/config_files/config.json", "dest": "/var/lib/nova/x/docker.sock", "owner": "nova", "perm": "0777"}]`, "belongs to another user"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root, err := applied(t, socket+tc.tree, `{"command": "x", `+tc.config+`}`)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got error %v, want %q", err, tc.want)
+			}
+			for _, line := range []string{"0755 0:0 run/", "0660 0:0 run/docker.sock = socket"} {
+				if got := harvest(t, root); !strings.Contains(got, line) {
+					t.Errorf("%s is missing in:\n%s", line, got)
+				}
+			}
+		})
+	}
+}
+
 func TestConfigureLeavesWhatKollaLooksFor(t *testing.T) {
 	root, err := applied(t, "", `{"command": "nova-compute --debug \"x y\""}`)
 	check(t, err)

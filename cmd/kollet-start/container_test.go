@@ -45,6 +45,9 @@ var build = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(preloadVar); dir != "" {
+		preloadForTest(dir)
+	}
 	code := m.Run()
 	if buildDir != "" {
 		os.RemoveAll(buildDir)

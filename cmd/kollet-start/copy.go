@@ -45,6 +45,9 @@ func (a applier) copy(source, dest string, r rule) error {
 	if err != nil {
 		return err
 	}
+	if err := a.refuseLinks(path.Dir(dest)); err != nil {
+		return err
+	}
 	if isDir(st) && !r.merge {
 		if err := a.mounts.remove(dest); err != nil {
 			return err
@@ -64,6 +67,9 @@ func (a applier) copyTree(source, dest string, r rule) error {
 	}
 	if !isDir(st) {
 		return a.copyFile(source, dest, st, r)
+	}
+	if err := a.refuseLinks(dest); err != nil {
+		return err
 	}
 	if there, err := stat(dest); err != nil || !isDir(there) { // a dangling link is neither
 		if err := a.mounts.remove(dest); err != nil {

@@ -18,7 +18,11 @@ func enterGate(dir string) error {
 	}
 	failed := path.Join(dir, gate.FileFailed)
 	if err := unix.Unlink(failed); err != nil && err != unix.ENOENT {
-		return fmt.Errorf("gate: %w", failure("unlink", failed, err))
+		// The kernel says so before it looks for the file. A service whose gate is open
+		// is restarted also if the host's file system can no longer be written.
+		if err := unlessReadOnly(failure("unlink", failed, err)); err != nil {
+			return fmt.Errorf("gate: %w", err)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/test/needs"
 )
 
 // never is so long that a waiter that missed its wake-up is seen to hang.
@@ -77,5 +79,31 @@ func TestFIFOGone(t *testing.T) {
 			check(t, os.WriteFile(filepath.Join(dir, gate.FileOpen), nil, 0o600))
 			within(t, done, "it does not notice that the gate is open")
 		})
+	}
+}
+
+// The host's file system may turn read-only, as after an I/O error. Services are
+// restarted nevertheless; none is staged.
+func TestReadOnlyGate(t *testing.T) {
+	needs.Root(t)
+	dir := filepath.Join(t.TempDir(), "gate")
+	check(t, gate.Make(dir))
+	check(t, gate.Open(dir))
+	var entered, declared error
+	inOwnMounts(t, func(bind func(from, to string), _ func() mounts) {
+		bind(dir, dir)
+		if declared = unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); declared != nil {
+			return
+		}
+		if entered = enterGate(dir); entered == nil {
+			waitOpen(dir, never)
+		}
+		declared = declareReady(dir)
+	})
+	if entered != nil {
+		t.Errorf("an open gate: %v", entered)
+	}
+	if !errors.Is(declared, unix.EROFS) {
+		t.Errorf("a container that is staged: %v", declared)
 	}
 }

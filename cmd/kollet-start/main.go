@@ -1,7 +1,8 @@
 // Command kollet-start is the entrypoint of every container that kollet creates.
 // It applies the container's configuration once, warms up, reports that it is
-// ready, waits at its gate, and then replaces itself with the service. Package
-// gate documents its arguments, files and exit codes.
+// ready, waits at its gate, and then replaces itself with the service. A service
+// that is preloaded replaces it earlier, and waits itself: see preload.go. Package
+// gate documents the arguments, files and exit codes.
 //
 // It is bind-mounted into images that may contain nothing but one static binary,
 // so it needs no file of theirs. It is kept small: it does not import
@@ -27,13 +28,20 @@ const (
 
 func main() {
 	err := run(os.Args[1:], os.Environ())
+	if err == nil {
+		return
+	}
 	report(err)
 	os.Exit(exitCode(err))
 }
 
-// run returns only when the service could not be started.
+// run returns only when the service could not be started, or when this is the
+// reporter of a service that is preloaded.
 func run(args, env []string) error {
 	exitOnSignal()
+	if len(args) == 1 && args[0] == flagReport {
+		return exitWith(gate.ExitGate, reportReady(gate.Dir, 0))
+	}
 	opts, err := parseArgs(args)
 	if err != nil {
 		return exit(gate.ExitUsage, err)
@@ -62,6 +70,10 @@ func run(args, env []string) error {
 		if err := warmUp(opts.warm, user, env, warmLimit); err != nil {
 			note("warm-up %s: %v; continuing", strings.Join(opts.warm, " "), err)
 		}
+		if opts.preload {
+			err := preload(command{program, opts.program, env}, user, opts.modules)
+			note("preload: %v; starting without it", err)
+		}
 		if err := declareReady(gate.Dir); err != nil {
 			return exit(gate.ExitGate, err)
 		}
@@ -80,6 +92,8 @@ func run(args, env []string) error {
 type options struct {
 	user    string
 	warm    []string
+	preload bool
+	modules []string // to import before the gate, with those of the script
 	program []string // never empty
 }
 
@@ -90,6 +104,10 @@ func parseArgs(args []string) (options, error) {
 			o.user = word
 		} else if word, ok := strings.CutPrefix(arg, gate.FlagWarmup); ok {
 			o.warm = append(o.warm, word)
+		} else if arg == gate.FlagPreload {
+			o.preload = true
+		} else if word, ok := strings.CutPrefix(arg, gate.FlagModule); ok {
+			o.modules = append(o.modules, word)
 		} else if arg != "--" {
 			return o, fmt.Errorf("unknown argument %q: expected %sUSER, %sWORD, then -- and the program", arg, gate.FlagUser, gate.FlagWarmup)
 		} else if o.program = args[i+1:]; len(o.program) > 0 && o.program[0] != "" {
@@ -143,6 +161,13 @@ type exitError struct {
 func (e exitError) Unwrap() error { return e.error }
 
 func exit(code int, err error) error { return exitError{code, err} }
+
+func exitWith(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit(code, err)
+}
 
 func exitCode(err error) int {
 	if e, ok := errors.AsType[exitError](err); ok {

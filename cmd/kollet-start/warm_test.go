@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/test/needs"
 )
 
 func TestWarmUpIsBoundedAndLeavesNothing(t *testing.T) {
+	needs.Root(t) // to set the groups of a user
 	file := filepath.Join(t.TempDir(), "pids")
 	for _, tc := range []struct{ name, script, want string }{
 		{"too long", "sleep 1000 & echo $! $$ > " + file + "; wait", "killed after"},

@@ -1,0 +1,432 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/agent/gate"
+)
+
+// These tests run preload.py with the system's Python. They need no root: the test
+// program starts itself again, and then preloads in place of kollet-start.
+
+const python = "/usr/bin/python3"
+
+// preloadVar has the gate directory in the process that preloads, and in its
+// reporter.
+const preloadVar = "KOLLET_TEST_PRELOAD"
+
+// preloadForTest is that process, with the command and the modules as arguments.
+func preloadForTest(dir string) {
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, preloadVar) })
+	args := os.Args[1:]
+	if len(args) == 1 && args[0] == flagReport {
+		if err := reportReady(dir, 0); err != nil {
+			os.Exit(gate.ExitGate)
+		}
+		os.Exit(0)
+	}
+	exitOnSignal()
+	modules, argv, _ := strings.Cut(strings.Join(args, "\x00"), "\x00--\x00")
+	words := strings.Split(argv, "\x00")
+	program, err := search(words[0], env)
+	if err == nil {
+		p := preloading{command: command{program, words, env}, dir: dir, start: filepath.Join(filepath.Dir(dir), "start"), modules: strings.Fields(strings.ReplaceAll(modules, "\x00", " "))}
+		err = as(account{}, func(func() error) error { return p.run(func() error { return nil }) })
+	}
+	note("preload: %v; starting without it", err)
+	os.Exit(1)
+}
+
+// pythonService is a script with a gate.
+type pythonService struct {
+	t    *testing.T
+	dir  string // of the script
+	gate string
+}
+
+func newPythonService(t *testing.T, script string) pythonService {
+	t.Helper()
+	s := pythonService{t: t, dir: t.TempDir()}
+	s.gate = filepath.Join(t.TempDir(), "gate")
+	check(t, gate.Make(s.gate))
+	self, err := os.Executable()
+	check(t, err)
+	reporter := fmt.Sprintf("#!/bin/sh\n%s=%s exec %s \"$@\"\n", preloadVar, s.gate, self)
+	check(t, os.WriteFile(filepath.Join(filepath.Dir(s.gate), "start"), []byte(reporter), 0o755))
+	s.write("service", script)
+	check(t, os.Chmod(s.path("service"), 0o755))
+	return s
+}
+
+func (s pythonService) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s pythonService) write(name, content string) {
+	s.t.Helper()
+	check(s.t, os.WriteFile(s.path(name), []byte(content), 0o644))
+}
+
+func (s pythonService) command(preloaded bool, modules []string, argv ...string) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = []string{"PATH=" + s.dir + ":/usr/bin:/bin", "HOME=/nonexistent", "LANG=C", "EMPTY=", "PYTHONDONTWRITEBYTECODE=1"}
+	cmd.Dir = "/tmp"
+	if preloaded {
+		self, err := os.Executable()
+		check(s.t, err)
+		cmd = exec.Command(self, append(append(slices.Clone(modules), "--"), argv...)...)
+		if len(modules) == 0 {
+			cmd = exec.Command(self, append([]string{"", "--"}, argv...)...)
+		}
+		cmd.Env = []string{"PATH=" + s.dir + ":/usr/bin:/bin", "HOME=/nonexistent", "LANG=C", "EMPTY=", "PYTHONDONTWRITEBYTECODE=1", preloadVar + "=" + s.gate}
+		cmd.Dir = "/tmp"
+	}
+	return cmd
+}
+
+// running is a service that was started.
+type running struct {
+	*exec.Cmd
+	out, log *output
+}
+
+// output is what a process has printed so far. It is read while the process runs.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (s pythonService) start(cmd *exec.Cmd) running {
+	s.t.Helper()
+	r := running{cmd, new(output), new(output)}
+	cmd.Stdout, cmd.Stderr = r.out, r.log
+	check(s.t, cmd.Start())
+	s.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return r
+}
+
+func (s pythonService) ready(r running) {
+	s.t.Helper()
+	for until := time.Now().Add(20 * time.Second); !exists(filepath.Join(s.gate, gate.FileReady)); time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			s.t.Fatalf("not ready; log:\n%s", r.log)
+		}
+	}
+}
+
+// ends waits for the end of a service and returns what it printed.
+func (s pythonService) ends(r running, code int) string {
+	s.t.Helper()
+	r.Wait()
+	if got := r.ProcessState.ExitCode(); got != code {
+		s.t.Fatalf("exit status %d, want %d; it printed:\n%s\nlog:\n%s", got, code, r.out, r.log)
+	}
+	return r.out.String()
+}
+
+// runs starts a service, preloaded, opens its gate when it is ready, and waits for
+// its end.
+func (s pythonService) runs(code int, modules []string, argv ...string) (out, log string) {
+	s.t.Helper()
+	r := s.start(s.command(true, modules, argv...))
+	s.ready(r)
+	check(s.t, gate.Open(s.gate))
+	out = s.ends(r, code)
+	return out, r.log.String()
+}
+
+// describe is a script that prints everything it can tell about its process.
+const describe = `
+import sys
+import helper
+import json, os, signal, threading, locale
+
+def proc(name):
+    with open("/proc/self/" + name, "rb") as f:
+        return f.read().decode("latin-1")
+
+def describe():
+    main = sys.modules["__main__"]
+    status = dict(line.split(":", 1) for line in proc("status").splitlines())
+    return {
+        "argv": sys.argv, "orig_argv": getattr(sys, "orig_argv", None), "path": sys.path, "flags": str(sys.flags),
+        "executable": sys.executable, "prefix": sys.prefix, "stdout": [sys.stdout.line_buffering, sys.stdout.encoding, sys.stdout.errors],
+        "main": {k: str(v).split(" at 0x")[0] for k, v in vars(main).items() if k != "__loader__"}, "loader": [type(main.__loader__).__name__, main.__loader__.name, main.__loader__.path],
+        "environ": dict(os.environ), "cwd": os.getcwd(), "locale": locale.getpreferredencoding(),
+        "signals": {int(s): str(signal.getsignal(s)) for s in signal.valid_signals()},
+        "timer": signal.getitimer(signal.ITIMER_REAL),
+        "files": {n: os.readlink("/proc/self/fd/" + n).split(":")[0] for n in os.listdir("/proc/self/fd") if int(n) < 40 and os.path.exists("/proc/self/fd/" + n) and not os.readlink("/proc/self/fd/" + n).endswith("/fd")},
+        "threads": threading.active_count(), "tasks": len(os.listdir("/proc/self/task")),
+        "children": proc("task/%d/children" % os.getpid()),
+        "cmdline": proc("cmdline"), "comm": proc("comm"), "environment": proc("environ"), "limits": proc("limits"), "cgroup": proc("cgroup"),
+        "exe": os.readlink("/proc/self/exe"),
+        "status": {k: status[k] for k in ("Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "SigCgt", "CapEff", "NoNewPrivs", "Threads")},
+        "helper": [helper.name, helper.seen, helper.__file__],
+    }
+
+if __name__ == "__main__":
+    print(json.dumps(describe()))
+    sys.exit(7)
+`
+
+// helper is a module beside the script. What it sees when it is imported must be
+// the same too.
+const helper = `
+import sys, os
+name = __name__
+seen = [sys.argv, sys.path[0], sys.modules["__main__"].__file__, os.getcwd()]
+`
+
+// A script must not be able to tell that its modules were imported before.
+func TestPreloadedScriptIsLikeAnother(t *testing.T) {
+	for _, tc := range []struct {
+		name, first string
+		argv        func(s pythonService) []string
+	}{
+		{"shebang", "#!" + python, func(pythonService) []string { return []string{"service", "--one", "two words", ""} }},
+		{"shebang with options", "#! " + python + " -sE ", func(pythonService) []string { return []string{"service"} }},
+		{"isolated", "#!" + python + " -I", func(s pythonService) []string { return []string{"service"} }},
+		{"through env", "#!/usr/bin/env python3", func(pythonService) []string { return []string{"service", "x"} }},
+		{"interpreter and script", "", func(s pythonService) []string { return []string{python, "-u", s.path("service"), "-x"} }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			script := describe
+			if tc.name == "isolated" { // no module is looked for beside the script
+				script = strings.Replace(script, "import helper", "import json as helper; helper.name = helper.seen = 0", 1)
+			}
+			s := newPythonService(t, tc.first+script)
+			s.write("helper.py", helper)
+			argv := tc.argv(s)
+			words := slices.Clone(argv)
+			if argv[0] == "service" {
+				words[0] = s.path("service")
+			}
+			plain := s.start(s.command(false, nil, words...))
+			want := decode(t, s.ends(plain, 7))
+			out, log := s.runs(7, []string{"email"}, argv...)
+			if log != "" {
+				t.Errorf("log: %s", log)
+			}
+			got := decode(t, out)
+			for key := range want {
+				if !reflect.DeepEqual(got[key], want[key]) {
+					t.Errorf("%s:\ngot  %v\nwant %v", key, got[key], want[key])
+				}
+			}
+		})
+	}
+}
+
+func decode(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return v
+}
+
+const shebangLine = "#!" + python + "\n"
+
+func TestPreloadImportsBeforeTheGate(t *testing.T) {
+	s := newPythonService(t, shebangLine+`"""A service."""
+from __future__ import annotations
+VERSION = "1"
+import slow
+from pack import one, value
+print("runs after", open(slow.log).read().split())
+`)
+	s.write("slow.py", "import os\nlog = os.path.join(os.path.dirname(__file__), 'log')\nopen(log, 'a').write('imported ')\n")
+	check(t, os.MkdirAll(s.path("pack"), 0o755))
+	s.write("pack/__init__.py", "value = 1\n")
+	s.write("pack/one.py", "import slow\nopen(slow.log, 'a').write('one ')\n")
+	s.write("extra.py", "import slow\nopen(slow.log, 'a').write('extra ')\n")
+	check(t, os.MkdirAll(s.path("many/tests"), 0o755))
+	for _, name := range []string{"__init__", "_c", "b", "a", "tests/__init__"} {
+		s.write("many/"+name+".py", "")
+	}
+	for _, name := range []string{"b", "a"} {
+		s.write("many/"+name+".py", "import slow\nopen(slow.log, 'a').write('"+name+" ')\n")
+	}
+	r := s.start(s.command(true, []string{"extra", "absent_module.of.another_release", "many.*"}, "service"))
+	s.ready(r)
+	if data, err := os.ReadFile(s.path("log")); err != nil || string(data) != "imported one extra a b " {
+		t.Errorf("at the gate: %q, %v", data, err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if r.out.String() != "" {
+		t.Errorf("it ran before its gate was open: %s", r.out)
+	}
+	check(t, gate.Open(s.gate))
+	if got, want := s.ends(r, 0), "runs after ['imported', 'one', 'extra', 'a', 'b']\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := r.log.String(), "kollet-start: preload: not in this image: absent_module.of.another_release\n"; got != want {
+		t.Errorf("log %q, want %q", got, want)
+	}
+}
+
+// A byte in the FIFO without the file that says open must not let it pass.
+func TestPreloadedServiceWaitsForTheFile(t *testing.T) {
+	s := newPythonService(t, shebangLine+"print('runs')\n")
+	r := s.start(s.command(true, nil, "service"))
+	s.ready(r)
+	fifo, err := os.OpenFile(filepath.Join(s.gate, gate.FileFIFO), os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	check(t, err)
+	fifo.Write([]byte("bytes"))
+	time.Sleep(200 * time.Millisecond)
+	if r.out.String() != "" {
+		t.Fatal("it runs")
+	}
+	// The file without a byte lets it pass at the next tick.
+	check(t, os.WriteFile(filepath.Join(s.gate, gate.FileOpen), nil, 0o600))
+	if got := s.ends(r, 0); got != "runs\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// eventlet replaces functions of the standard library with its own.
+func TestPreloadWithPatchedLibrary(t *testing.T) {
+	s := newPythonService(t, shebangLine+"import patches\nprint('runs')\n")
+	s.write("patches.py", `
+import os, select, signal, time
+def broken(*args): raise RuntimeError("patched")
+for module, names in ((os, "read write close listdir waitpid _exit execve"), (select, "poll select epoll"), (time, "sleep"), (signal, "signal getsignal")):
+    for name in names.split():
+        setattr(module, name, broken)
+`)
+	if out, log := s.runs(0, nil, "service"); out != "runs\n" || log != "" {
+		t.Errorf("printed %q, log %q", out, log)
+	}
+}
+
+func TestPreloadFallsBack(t *testing.T) {
+	for _, tc := range []struct{ name, module, want string }{
+		{"failing import", "raise ValueError('not\\nyet')", "preload: ValueError: not yet; starting without it"},
+		{"module without what it needs", "import no_such_thing", "preload: ModuleNotFoundError: No module named 'no_such_thing'; starting without it"},
+		{"exits", "import sys; sys.exit(3)", "preload: SystemExit: 3; starting without it"},
+		{"changes the environment", "import os; os.environ['MORE'] = 'x'; 1/0", "preload: ZeroDivisionError: division by zero; starting without it"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newPythonService(t, shebangLine+`import os, signal, sys
+print(sys.argv[1:], "bad" in sys.modules, "MORE" in os.environ, signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, open("/proc/self/status").read().split("SigBlk:")[1].split()[0])
+`)
+			s.write("bad.py", tc.module)
+			out, log := s.runs(0, []string{"bad"}, "service", "a b")
+			if want := "['a b'] False False True 0000000000000000\n"; out != want {
+				t.Errorf("got %q, want %q", out, want)
+			}
+			if want := "kollet-start: " + tc.want + "\n"; log != want {
+				t.Errorf("log %q, want %q", log, want)
+			}
+		})
+	}
+}
+
+// A value that is read before the service has read its configuration files would be
+// the default.
+func TestPreloadKeepsAwayFromConfiguration(t *testing.T) {
+	for name, tc := range map[string]struct{ module, log string }{
+		"reads a value":  {"from oslo_config.cfg import CONF\ninterval = CONF.interval\n", "kollet-start: preload: RuntimeError: a module reads interval from the configuration when it is imported; starting without it\n"},
+		"reads it later": {"from oslo_config.cfg import CONF\ndef interval(): return CONF.interval\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newPythonService(t, shebangLine+"from oslo_config.cfg import CONF\nCONF.values['interval'] = 5\nprint('late' in __import__('sys').modules, CONF.interval)\n")
+			check(t, os.MkdirAll(s.path("oslo_config"), 0o755))
+			s.write("oslo_config/__init__.py", "")
+			s.write("oslo_config/cfg.py", `
+class ConfigOpts:
+    values = {"interval": 1}
+    def __getattr__(self, name): return self._get(name)
+    def _get(self, name, group=None, namespace=None): return self.values[name]
+CONF = ConfigOpts()
+`)
+			s.write("late.py", tc.module)
+			out, log := s.runs(0, []string{"late"}, "service")
+			if log != tc.log || out != map[bool]string{true: "True 5\n", false: "False 5\n"}[tc.log == ""] {
+				t.Errorf("printed %q, log %q", out, log)
+			}
+		})
+	}
+}
+
+func TestPreloadNotesThreadsAndSockets(t *testing.T) {
+	s := newPythonService(t, shebangLine+"import busy\nprint('runs')\nbusy.stop.set()\n")
+	s.write("busy.py", `
+import socket, threading
+stop = threading.Event()
+threading.Thread(target=stop.wait).start()
+s = socket.socket()
+`)
+	out, log := s.runs(0, nil, "service")
+	want := "kollet-start: preload: a module started threads when it was imported\nkollet-start: preload: a module opened a socket when it was imported\n"
+	if out != "runs\n" || log != want {
+		t.Errorf("printed %q, log %q, want %q", out, log, want)
+	}
+}
+
+func TestPreloadingServiceEndsWhenTold(t *testing.T) {
+	for _, tc := range []struct{ name, module string }{
+		{"at its gate", ""},
+		{"while it imports", "import time, os; open(os.path.join(os.path.dirname(__file__), 'imports'), 'w'); time.sleep(60)"},
+	} {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.Signal(37)} {
+			t.Run(fmt.Sprintf("%s, %v", tc.name, signal), func(t *testing.T) {
+				s := newPythonService(t, shebangLine+"print('runs')\n")
+				s.write("slow.py", tc.module)
+				r := s.start(s.command(true, []string{"slow"}, "service"))
+				if tc.module == "" {
+					s.ready(r)
+				}
+				for tc.module != "" && !exists(s.path("imports")) {
+					time.Sleep(time.Millisecond)
+				}
+				check(t, r.Process.Signal(signal))
+				if out := s.ends(r, 128+int(signal)); out != "" {
+					t.Errorf("printed %q", out)
+				}
+			})
+		}
+	}
+}
+
+// What a script prints when it fails has no frame of preload.py.
+func TestPreloadedScriptFailsLikeAnother(t *testing.T) {
+	for _, script := range []string{
+		"def f():\n    raise ValueError('wrong')\nf()\n",
+		"import sys\nsys.exit('said')\n",
+		"x = (\n",
+		"import sys\nsys.excepthook = lambda *a: print(a[0].__name__)\nraise OSError\n",
+		"import atexit, os\natexit.register(lambda: os.write(1, b'end'))\nraise KeyError(1)\n",
+	} {
+		s := newPythonService(t, shebangLine+script)
+		plain := s.start(s.command(false, nil, s.path("service")))
+		want := s.ends(plain, 1)
+		out, log := s.runs(1, nil, "service")
+		if out != want || !strings.HasSuffix(log, plain.log.String()) {
+			t.Errorf("%q: got %q, log\n%s\nwant %q, log\n%s", script, out, log, want, plain.log)
+		}
+	}
+}
