@@ -64,13 +64,13 @@ var secrets = map[string]string{
 
 func TestProfileRendersAsBefore(t *testing.T) {
 	for name, own := range map[string]map[string]any{
-		"minimal": {"rabbit_host": "10.0.0.5", "virt_type": "qemu"},
+		"minimal": {"rabbit_host": "10.0.0.5", "auth_url": "none", "virt_type": "qemu"},
 		"full": {
 			"rabbit_host": "2001:db8::5", "rabbit_tls": true, "rabbit_vhost": "nova", "rabbit_quorum_queues": true,
 			"auth_url": "https://keystone.example.org:5000/v3", "ca_file": "/etc/ssl/certs/ca-certificates.crt",
 			"placement_url": "https://placement.example.org", "neutron_url": "https://neutron.example.org", "glance_url": "https://glance.example.org",
 			"my_ip": "10.0.0.21", "region": "East", "debug": true, "cpu_mode": "custom", "cpu_models": []any{"Haswell", "Skylake"},
-			"vnc_enabled": true, "serial_console_enabled": true, "tunnel_types": "vxlan", "l2_population": true, "local_ip": "10.1.0.21",
+			"live_migration": "tls", "vnc_enabled": true, "serial_console_enabled": true, "tunnel_types": "vxlan", "l2_population": true, "local_ip": "10.1.0.21",
 			"physical_interface_mappings": "physnet1:eth1", "bridge_mappings": []any{"physnet1:br-ex", "physnet2:br-dc"},
 		},
 	} {
@@ -135,6 +135,82 @@ func TestPasswordsArriveAsGiven(t *testing.T) {
 	}
 	if got, want := read(f, "DEFAULT", "transport_url"), "rabbit://openstack:r%2Fb%3At%20%40%24ecret@h:5672//"; got != want {
 		t.Errorf("transport_url: got %q, want %q", got, want)
+	}
+}
+
+// A node with a conductor and without Keystone would restart repeatedly, so the
+// operator has to say which of the two it is.
+func TestKeystoneHasToBeNamed(t *testing.T) {
+	p := compute(t)
+	nova := func(url any) (configs.Rendered, error) {
+		own := map[string]any{"rabbit_host": "h", "auth_url": url}
+		return newRenderer(t, configs.Inputs{Vars: over(p.Vars, own), Secrets: secrets}).Render("nova-compute", file(p.Services["nova-compute"], 0))
+	}
+	for _, url := range []any{nil, ""} {
+		_, err := nova(url)
+		wantError(t, err, "nova.conf:3: config[0]: vars.auth_url is not set; set it in the node file to the URL of Keystone, such as http://10.0.0.5:5000/v3, or to none for a test or a demonstration without a control plane")
+	}
+	for _, url := range []any{"keystone:5000", "None", false} {
+		_, err := nova(url)
+		wantError(t, err, fmt.Sprintf(`nova.conf:6: config[0]: vars.auth_url is "%v"; expected the URL of Keystone, with http:// or https://, or none`, url))
+	}
+	for url, want := range map[string]bool{"http://k:5000/v3": true, "https://k/identity/v3": true, "none": false} {
+		out, err := nova(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, section := range []string{"[placement]", "[neutron]", "[cinder]", "[service_user]"} {
+			if got := strings.Contains(string(out.Content), section); got != want {
+				t.Errorf("auth_url %s: %s in nova.conf is %v, want %v", url, section, got, want)
+			}
+		}
+	}
+}
+
+// The files of libvirt, QEMU and Nova agree about live migration.
+func TestLiveMigration(t *testing.T) {
+	p := compute(t)
+	whole := func(way, ip string) string {
+		own := map[string]any{"rabbit_host": "h", "auth_url": "none", "live_migration": way, "my_ip": ip}
+		r := newRenderer(t, configs.Inputs{Vars: over(p.Vars, own), Secrets: secrets})
+		var all string
+		for _, name := range []string{"nova-libvirt", "nova-compute"} {
+			for i := range p.Services[name].Config {
+				out, err := r.Render(name, file(p.Services[name], i))
+				if err != nil {
+					return err.Error()
+				}
+				all += string(out.Content)
+			}
+		}
+		return all
+	}
+	none := []string{"listen_tls = 0\nlisten_tcp = 0\n"}
+	both := []string{`listen_addr = "10.0.0.21"`, `migration_address = "10.0.0.21"`, "live_migration_inbound_addr = 10.0.0.21\n"}
+	tcp := []string{"listen_tls = 0\nlisten_tcp = 1\n", `auth_tcp = "none"`, "live_migration_scheme = tcp\n", "live_migration_with_native_tls = false"}
+	tls := []string{"listen_tls = 1\nlisten_tcp = 0\n", "migrate_tls_x509_verify = 1\n", "migrate_tls_force = 1\n", "live_migration_scheme = tls\n", "live_migration_with_native_tls = true"}
+	for _, c := range []struct {
+		way, ip    string
+		want, omit []string
+	}{
+		{"none", "10.0.0.21", none, slices.Concat(both[:2], tcp, tls)},
+		{"none", "", none, slices.Concat(both, tcp, tls)},
+		{"tcp", "10.0.0.21", slices.Concat(both, tcp), tls},
+		{"tls", "10.0.0.21", slices.Concat(both, tls), tcp},
+		{"tls", "", []string{"libvirtd.conf:", "live migration needs an address on which libvirt listens; set vars.my_ip in the node file"}, nil},
+		{"ssh", "10.0.0.21", []string{"libvirtd.conf:", `vars.live_migration is "ssh"; expected none, tcp or tls`}, nil},
+	} {
+		got := whole(c.way, c.ip)
+		for _, text := range c.want {
+			if !strings.Contains(got, text) {
+				t.Errorf("live_migration %s, my_ip %q: %q is missing in\n%s", c.way, c.ip, text, got)
+			}
+		}
+		for _, text := range c.omit {
+			if strings.Contains(got, text) {
+				t.Errorf("live_migration %s, my_ip %q: %q is in\n%s", c.way, c.ip, text, got)
+			}
+		}
 	}
 }
 

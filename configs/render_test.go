@@ -119,7 +119,7 @@ func TestErrorsOfTemplates(t *testing.T) {
 		{"no such instance data", "a\n{{ .instance.v1.region }}", "w.content:2: w: the machine's instance data has no v1.region"},
 		{"nothing", "{{ coalesce \"\" \"\" }}", "w: line 1 of the result has an expression without a value"},
 		{"several lines in one", "[a]\nx = {{ secret \"key\" }}", `w.content:2: w: error calling secret: secret "key" has several lines`},
-		{"a secret in an error", "\n{{ fail (secret \"pass\") }}", "w.content:2: w: error calling fail: <secret pass>"},
+		{"a secret in an error", "\n{{ fail (secret \"pass\") }}", "w.content:2: w: <secret pass>"},
 		{"not deterministic", "{{ now }}", "there is no function now"},
 		{"leaks", "{{ env \"HOME\" }}", "there is no function env"},
 		{"bad INI", "[a]\nx = 1\nwhat is this {{ secret \"pass\" }}", "w.content as rendered:3: w: expected key = value"},

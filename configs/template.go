@@ -130,6 +130,7 @@ func (x *execution) locate(err error) report.Problem {
 	}
 	p.Line, _ = strconv.Atoi(m[1])
 	p.Text = strings.ReplaceAll(strings.TrimSpace(x.r.redactor.Text(m[2])), "\n", " ")
+	p.Text = strings.TrimPrefix(p.Text, "error calling fail: ") // the template's own words
 	if f := notDefined.FindStringSubmatch(p.Text); f != nil {
 		p.Text = fmt.Sprintf("there is no function %s%s", f[1], report.DidYouMean(f[1], sorted(x.funcs())))
 	}

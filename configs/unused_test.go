@@ -2,6 +2,7 @@ package configs_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,6 +52,19 @@ func TestUnusedVariables(t *testing.T) {
 	if n := len(r.Unused()); n != 2 {
 		t.Errorf("got %d errors, want 2:\n%v", n, got)
 	}
+}
+
+// Of very many, as a generated node file may have, only some are named.
+func TestManyUnusedVariables(t *testing.T) {
+	names := make([]string, 200_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("unused_%d", i)
+	}
+	errs := newRenderer(t, configs.Inputs{OwnVars: names}).Unused()
+	if len(errs) != 51 {
+		t.Fatalf("got %d errors", len(errs))
+	}
+	wantError(t, errs[50], "vars: nothing uses 199950 more variables")
 }
 
 func TestATemplateThatTakesAllVariablesUsesAll(t *testing.T) {

@@ -60,10 +60,16 @@ func (v *validator) path(key, value string) {
 }
 
 func (v *validator) access(key, who, mode string) {
-	if !owner.MatchString(who) {
+	if !IsOwner(who) {
 		v.bad(key+".owner", "is %q; expected a user or user:group of the image, by name", who)
 	}
-	if !perm.MatchString(mode) {
+	if !IsPerm(mode) {
 		v.bad(key+".perm", "is %q; expected four octal digits, such as 0600", mode)
 	}
 }
+
+// IsOwner reports whether a text is a user or user:group, by name.
+func IsOwner(text string) bool { return owner.MatchString(text) }
+
+// IsPerm reports whether a text is a mode of four octal digits.
+func IsPerm(text string) bool { return perm.MatchString(text) }
