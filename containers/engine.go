@@ -7,6 +7,7 @@ package containers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -21,6 +22,10 @@ var ErrUnreachable = errors.New("container engine cannot be reached")
 // ErrRegistryUnreachable is returned, wrapped, by a pull that got no answer from
 // the registry, usually because the network is not up.
 var ErrRegistryUnreachable = errors.New("cannot be reached")
+
+// ErrTooMuchOutput is returned, wrapped, when a short command printed more than
+// MostOutput.
+var ErrTooMuchOutput = fmt.Errorf("it printed more than %d bytes", MostOutput)
 
 // Engine is a container engine on this host. All methods are safe for concurrent
 // use, honour their context, and return errors of one line that say what was
@@ -63,7 +68,8 @@ type Engine interface {
 	// to whole seconds), kills what still runs, and returns when the container
 	// has exited and the engine has cleaned up. The engine does not start a
 	// stopped container again; with RestartAlways it may when it is restarted
-	// itself. Stop does nothing if the container is not running.
+	// itself. A paused container gets the stop signal too, and continues. Stop
+	// does nothing if the container is not running.
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	// Update sets a container's name and restart policy, running or not.
 	// It does nothing if both are set already. It fails, and changes nothing,
@@ -73,7 +79,8 @@ type Engine interface {
 	// named volumes. It does nothing if the container is absent.
 	Remove(ctx context.Context, id string) error
 
-	// Inspect returns a container by id or name. ErrNotFound if it is absent.
+	// Inspect returns a container by its full id or its name. ErrNotFound if it
+	// is absent.
 	Inspect(ctx context.Context, id string) (Container, error)
 	// List returns all containers, running or not, that have every one of the
 	// labels. A container that is removed meanwhile is left out.
@@ -115,7 +122,7 @@ type Image struct {
 	StopSignal string   `json:"stop_signal,omitempty"`
 }
 
-// Progress is the state of a pull. Total grows as layers become known.
+// Progress is the state of a pull. Total is 0 as long as it is not known, and may grow.
 type Progress struct {
 	Done, Total int64 // bytes
 	Status      string
@@ -192,11 +199,20 @@ type Ulimit struct {
 type State string
 
 const (
-	StateCreated State = "created"
-	StateRunning State = "running"
-	StateExited  State = "exited"
-	StateOther   State = "other" // restarting, paused, dead, …
+	StateCreated    State = "created"
+	StateRunning    State = "running"
+	StateExited     State = "exited"
+	StateRestarting State = "restarting" // exited by itself, and the engine will start it again
+	StatePaused     State = "paused"     // its processes are frozen
+	StateRemoving   State = "removing"   // is being removed, or a removal failed halfway: it cannot be started
+	StateOther      State = "other"
 )
+
+// Stopped reports whether a container has no process and the engine will not start
+// one by itself, unless it is restarted itself.
+func (s State) Stopped() bool {
+	return s == StateCreated || s == StateExited || s == StateRemoving
+}
 
 // Container is a container as the engine has it now. Spec is read back from the
 // engine, without what the engine adds (the image's environment, default mounts,
@@ -208,8 +224,9 @@ type Container struct {
 	ImageID  string // as Image.ID
 	Spec     Spec
 	State    State
-	PID      int // of its first process, in the host's pid namespace; 0 unless running
-	ExitCode int // of its last run
+	PID      int // of its first process, in the host's pid namespace; 0 unless running or paused
+	ExitCode int // of its last run; 0 while it runs or is being started again
+	Restarts int // how often the engine started it again after it had exited by itself, since Start and since the machine booted
 	Error    string
 	Created  time.Time
 	Started  time.Time
@@ -221,13 +238,17 @@ type Exec struct {
 	Argv   []string
 	User   string // empty: the container's
 	Env    map[string]string
-	Short  bool // ends soon and prints little: output may be delivered at the end; not with TTY or Stdin
+	Short  bool // ends soon and prints little: output may be delivered at the end, see MostOutput; not with TTY or Stdin
 	TTY    bool
 	Stdin  io.Reader        // nil: none; with TTY, end of file is not passed on
 	Stdout io.Writer        // nil: discarded
 	Stderr io.Writer        // nil: discarded; unused with TTY
 	Resize <-chan [2]uint16 // columns and rows of the terminal, with TTY
 }
+
+// MostOutput is how many bytes a short command may print. If it prints more, it is
+// killed, and Exec fails with ErrTooMuchOutput: what it prints is kept in memory.
+const MostOutput = 1 << 20
 
 // LogOptions selects what Logs copies.
 type LogOptions struct {

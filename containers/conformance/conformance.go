@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,9 +23,10 @@ import (
 // file system, mount namespace and pid namespace.
 type Subject struct {
 	Engine   containers.Engine
-	Registry Registry // which the engine trusts without TLS
-	Restart  func()   // stops the engine's daemon gracefully, starts it again, and waits until it answers
-	Crash    func()   // the same, but kills the daemon
+	Registry Registry                  // which the engine trusts without TLS
+	Restart  func()                    // stops the engine's daemon gracefully, starts it again, and waits until it answers
+	Crash    func()                    // the same, but kills the daemon
+	Pause    func(id string) *exec.Cmd // the engine's own command that pauses a container
 	// StartsStopped: the engine starts stopped containers with RestartAlways when
 	// it starts itself, as Docker does.
 	StartsStopped bool

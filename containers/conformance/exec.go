@@ -117,6 +117,23 @@ var execTests = []test{
 		_, err = s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"true"}})
 		wantError(t, err, spec.Name)
 	}},
+	{"short command that prints too much is killed", func(t *testing.T, s *suite) {
+		spec := s.script(forever)
+		spec.Privileged, spec.PID = true, "host"
+		id := s.start(t, spec)
+		for script, child := range map[string]string{"sleep 98763 & yes; echo never": "98763", "head -c 2000000 /dev/zero >&2": ""} {
+			var out bytes.Buffer
+			_, err := s.Engine.Exec(t.Context(), id, containers.Exec{Argv: []string{"sh", "-c", script}, Short: true, Stdout: &out, Stderr: &out})
+			wantErrorIs(t, err, containers.ErrTooMuchOutput)
+			if out.Len() > containers.MostOutput {
+				t.Errorf("%s: got %d bytes", script, out.Len())
+			}
+			if child != "" {
+				eventually(t, "the command and its child have exited", func() bool { return !running(t, "sleep", child) })
+			}
+		}
+		equal(t, "state of the container", s.inspect(t, id).State, containers.StateRunning)
+	}},
 	{"cancelled command is killed", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		spec.Privileged, spec.PID = true, "host"

@@ -73,6 +73,30 @@ var lifecycleTests = []test{
 			equal(t, "finished", s.inspect(t, id).Finished, c.Finished)
 		}
 	}},
+	{"stop ends a paused container with its stop signal", func(t *testing.T, s *suite) {
+		id := s.start(t, s.script("trap 'exit 7' TERM; echo up; sleep 100000 & wait"))
+		s.awaitUp(t, id)
+		pid := s.inspect(t, id).PID
+		if out, err := s.Pause(id).CombinedOutput(); err != nil {
+			t.Fatalf("pause: %v: %s", err, out)
+		}
+		c := s.inspect(t, id)
+		equal(t, "state", c.State, containers.StatePaused)
+		equal(t, "pid", c.PID, pid)
+		must(t, s.Engine.Stop(t.Context(), id, patience))
+		c = s.inspect(t, id)
+		equal(t, "state", c.State, containers.StateExited)
+		equal(t, "exit status", c.ExitCode, 7)
+		equal(t, "pid", c.PID, 0)
+	}},
+	{"part of an id is no name", func(t *testing.T, s *suite) {
+		id := s.create(t, s.script("true"))
+		for _, length := range []int{2, 12, len(id) - 1} {
+			_, err := s.Engine.Inspect(t.Context(), id[:length])
+			wantErrorIs(t, err, containers.ErrNotFound)
+		}
+		equal(t, "container by its id", s.inspect(t, id).ID, id)
+	}},
 	{"stop kills all processes after the grace period", func(t *testing.T, s *suite) {
 		for _, pid := range []string{"", "host"} {
 			spec := s.script("trap '' TERM; sleep 98761 & echo up; while true; do sleep 98761; done")
@@ -119,6 +143,7 @@ var lifecycleTests = []test{
 		equal(t, "exit status", c.ExitCode, 128+int(syscall.SIGKILL))
 	}},
 	{"staged container becomes the service in the same process", staged},
+	{"restarts are counted until start", countsRestarts},
 	{"restart policy applies until stop", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		spec.Restart = containers.RestartUnlessStopped
@@ -149,6 +174,37 @@ var lifecycleTests = []test{
 		s.await(t, id, containers.StateExited)
 		must(t, s.Engine.Remove(t.Context(), id))
 	}},
+}
+
+// countsRestarts starts a container that exits three times and then stays.
+func countsRestarts(t *testing.T, s *suite) {
+	spec := s.script("echo >> /runs; sleep 0.2; [ $(wc -l < /runs) -gt 3 ] || exit 3; " + forever)
+	spec.Restart = containers.RestartAlways
+	id := s.start(t, spec)
+	first := s.inspect(t, id)
+	equal(t, "restarts of the first run", first.Restarts, 0)
+	restarting := false // seen, with the exit status
+	eventually(t, "it was restarted three times", func() bool {
+		c := s.inspect(t, id)
+		if c.State == containers.StateRestarting {
+			restarting = restarting || c.ExitCode == 3
+			equal(t, "pid between two runs", c.PID, 0)
+		}
+		return c.State == containers.StateRunning && c.Restarts == 3
+	})
+	if !restarting {
+		t.Error("it was never restarting after exit status 3")
+	}
+	last := s.inspect(t, id)
+	if !last.Started.After(first.Started) {
+		t.Errorf("first started %v, last %v", first.Started, last.Started)
+	}
+	s.awaitUp(t, id)
+	must(t, s.Engine.Update(t.Context(), id, unique("renamed"), containers.RestartUnlessStopped))
+	equal(t, "restarts after an update", s.inspect(t, id).Restarts, 3)
+	must(t, s.Engine.Stop(t.Context(), id, patience))
+	must(t, s.Engine.Start(t.Context(), id))
+	equal(t, "restarts after another start", s.inspect(t, id).Restarts, 0)
 }
 
 // staged does what kollet does with every container: the entrypoint is a static

@@ -39,6 +39,7 @@ var restartTests = []test{
 
 		for _, id := range []string{serving, always} {
 			s.await(t, id, containers.StateRunning)
+			equal(t, "restarts, without those of the engine", s.inspect(t, id).Restarts, 0)
 			equal(t, "output of a command in it", s.exec(t, id, "echo", "hello"), "hello")
 		}
 		for id, c := range was {
@@ -83,6 +84,7 @@ var restartTests = []test{
 		}
 		for _, id := range up {
 			s.await(t, id, containers.StateRunning)
+			equal(t, "restarts, without those of the engine", s.inspect(t, id).Restarts, 0)
 			equal(t, "output of a command", s.exec(t, id, "echo", "hello"), "hello")
 		}
 		equal(t, "state of the demoted container", s.inspect(t, demoted).State, containers.StateExited)

@@ -34,7 +34,10 @@ func TestConformance(t *testing.T) {
 		Registry: conformance.Registry{Addr: registry.Addr, Stop: registry.Stop, Start: registry.Start},
 		Restart:  func() { daemon.Stop(); daemon.Start() },
 		Crash:    func() { daemon.Kill(); daemon.Start() },
-		Layouts:  true,
+		Pause: func(id string) *exec.Cmd {
+			return exec.Command("ctr", "--address", daemon.Address, "--namespace", strings.Trim(machine.CgroupParent(), "/"), "tasks", "pause", id)
+		},
+		Layouts: true,
 	})
 }
 

@@ -154,8 +154,13 @@ func (e *Engine) undo(ctx context.Context, id string, volumes []string) error {
 	return errors.Join(left, e.drop(ctx, id))
 }
 
-// drop removes a container without a task, its writable layer and its log.
+// drop removes a container without a task, its log and its writable layer. The log
+// comes first: if it cannot be removed, the container is still known, and Remove can be
+// called again.
 func (e *Engine) drop(ctx context.Context, id string) error {
+	if err := os.RemoveAll(e.dir(id)); err != nil {
+		return err
+	}
 	err := e.client.ContainerService().Delete(ctx, id)
 	if err == nil || errdefs.IsNotFound(err) {
 		err = e.client.SnapshotService(snapshotter).Remove(ctx, id)
@@ -166,5 +171,5 @@ func (e *Engine) drop(ctx context.Context, id string) error {
 	case err != nil && !errdefs.IsNotFound(err):
 		return fmt.Errorf("removing container %s: %w", id, err)
 	}
-	return errors.Join(os.RemoveAll(e.dir(id)), os.RemoveAll(e.lockOf(id)))
+	return os.RemoveAll(e.lockOf(id))
 }

@@ -1,13 +1,14 @@
 package containerd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/containerd/containerd/v2/client"
 	ctr "github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/pkg/cio"
-	"github.com/containerd/containerd/v2/pkg/oci"
+	accounts "github.com/moby/sys/user"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/kollet/kollet/agent/host"
@@ -24,6 +25,9 @@ import (
 
 // fifoDir has the pipes between a command and its caller, as for ctr.
 const fifoDir = "/run/containerd/fifo"
+
+// outputInterval is how often the size of a short command's output is checked.
+const outputInterval = 20 * time.Millisecond
 
 // Exec runs a command inside a running container.
 func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int, error) {
@@ -68,31 +72,38 @@ func execProcess(c ctr.Container, pid int, cmd containers.Exec) (*specs.Process,
 		p.Env = append(p.Env, key+"="+cmd.Env[key]) // overrides an earlier value
 	}
 	if cmd.User != "" {
-		if err := execUser(spec, pid, cmd.User); err != nil {
+		if err := execUser(p, pid, cmd.User); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
-// execUser looks up a user in the running container's files.
-func execUser(spec *specs.Spec, pid int, user string) error {
-	names := spec.Process.Capabilities.Bounding
-	root := spec.Root.Path
-	spec.Root.Path = host.Real().ProcessPath(pid, "root")
-	defer func() { spec.Root.Path = root }()
-	ctx, none := context.Background(), &ctr.Container{}
-	if err := oci.WithUser(user)(ctx, nil, none, spec); err != nil {
-		return fmt.Errorf("user %s: %w", user, err)
-	}
-	only := spec.Process.User
-	if !strings.Contains(user, ":") {
-		if err := oci.WithAdditionalGIDs(user)(ctx, nil, none, spec); err != nil {
-			return fmt.Errorf("groups of user %s: %w", user, err)
+// mostNames is more than the size of any file of users or groups, in bytes.
+const mostNames = 1 << 20
+
+// execUser looks up a user in the running container's files. The container can
+// replace them, so package oci, which opens them as they are, does not read them.
+func execUser(process *specs.Process, pid int, name string) error {
+	var files [2]io.Reader
+	for i, path := range []string{"/etc/passwd", "/etc/group"} {
+		data, err := host.Real().ReadInside(pid, path, mostNames)
+		if err == nil {
+			files[i] = bytes.NewReader(data)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("user %s: %w", name, err)
 		}
-		spec.Process.User.UID, spec.Process.User.GID = only.UID, only.GID
 	}
-	spec.Process.Capabilities = capabilitySets(only.UID, names)
+	found, err := accounts.GetExecUser(name, nil, files[0], files[1])
+	if err != nil {
+		return fmt.Errorf("user %s: %w", name, err)
+	}
+	gid := uint32(found.Gid)                                                                   //nolint:gosec // runc refuses numbers that are out of range
+	process.User = specs.User{UID: uint32(found.Uid), GID: gid, AdditionalGids: []uint32{gid}} //nolint:gosec // as above
+	for _, group := range found.Sgids {
+		process.User.AdditionalGids = append(process.User.AdditionalGids, uint32(group)) //nolint:gosec // as above
+	}
+	process.Capabilities = capabilitySets(process.User.UID, process.Capabilities.Bounding)
 	return nil
 }
 
@@ -102,7 +113,12 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 		return 0, err
 	}
 	id = id[:32]
+	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
 	input := newInput(cmd.Stdin)
+	if input != nil && cmd.TTY { // the shim hangs up a terminal whose input ends (CopyConsole in containerd's runc shim)
+		input.held = waiting.Done()
+	}
 	creator := cio.NewCreator(streams(input, cmd), cio.WithFIFODir(fifoDir))
 	if cmd.Short {
 		creator = toFiles(cmd)
@@ -118,8 +134,6 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 		}
 		e.discard(ctx, process, task.ID())
 	}()
-	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
 	ended, err := process.Wait(waiting)
 	if err != nil {
 		return 0, err
@@ -143,16 +157,30 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 	if cmd.TTY && cmd.Resize != nil {
 		go resize(waiting, process, cmd.Resize)
 	}
-	select {
-	case status := <-ended:
-		if err := status.Error(); err != nil {
-			return 0, err
+	output, _ := process.IO().(*files)
+	full := time.NewTicker(outputInterval)
+	defer full.Stop()
+	for {
+		select {
+		case status := <-ended:
+			if output != nil && output.tooLarge() {
+				return 0, containers.ErrTooMuchOutput
+			}
+			if err := status.Error(); err != nil {
+				return 0, err
+			}
+			return int(status.ExitCode()), nil
+		case <-full.C:
+			if output != nil && output.tooLarge() {
+				kill(process)
+				<-ended
+				return 0, containers.ErrTooMuchOutput
+			}
+		case <-ctx.Done():
+			kill(process)
+			<-ended
+			return 0, ctx.Err()
 		}
-		return int(status.ExitCode()), nil
-	case <-ctx.Done():
-		kill(process)
-		<-ended
-		return 0, ctx.Err()
 	}
 }
 
@@ -185,13 +213,14 @@ func kill(process client.Process) {
 type input struct {
 	io.Reader
 	ended chan struct{}
+	held  <-chan struct{} // if not nil, Read reports the end only when this is closed
 }
 
 func newInput(r io.Reader) *input {
 	if r == nil {
 		return nil
 	}
-	return &input{r, make(chan struct{})}
+	return &input{Reader: r, ended: make(chan struct{})}
 }
 
 func (i *input) Read(p []byte) (int, error) {
@@ -201,6 +230,9 @@ func (i *input) Read(p []byte) (int, error) {
 		case <-i.ended:
 		default:
 			close(i.ended)
+		}
+		if i.held != nil {
+			<-i.held
 		}
 	}
 	if err != nil && n > 0 && errors.Is(err, io.EOF) {

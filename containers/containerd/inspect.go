@@ -71,21 +71,26 @@ func (e *Engine) inspect(ctx context.Context, c ctr.Container) (containers.Conta
 	if err != nil {
 		return containers.Container{}, err
 	}
-	out := containers.Container{ID: c.ID, ImageID: c.Labels[imageLabel], Spec: spec, Created: c.CreatedAt}
+	out := containers.Container{ID: c.ID, ImageID: c.Labels[imageLabel], Spec: spec, Created: c.CreatedAt, Restarts: e.restartsOf(c.ID)}
 	run := e.runOf(c.ID)
 	before := lastRunOf(c.Labels)
+	watched := c.Labels[restart.StatusLabel] == string(client.Running) // by the restart monitor
 	switch {
 	case now.Status.Status == client.Running:
 		out.State, out.PID, out.Started = containers.StateRunning, now.pid, run
 	case now.Status.Status == client.Stopped:
 		out.State, out.Started, out.Finished, out.ExitCode = containers.StateExited, run, now.ExitTime, int(now.ExitStatus)
-		if c.Labels[restart.StatusLabel] == string(client.Running) {
-			out.State = containers.StateOther // about to be restarted
+		if watched {
+			out.State = containers.StateRestarting
 		}
+	case paused(now.Status):
+		out.State, out.PID, out.Started = containers.StatePaused, now.pid, run
 	case now.Status.Status != "" && now.Status.Status != client.Created:
 		out.State = containers.StateOther
-	case now.Status.Status == "" && !run.Equal(before.Run) && (c.Labels[restart.StatusLabel] == string(client.Running) || e.writing(c.ID)):
-		out.State, out.Started = containers.StateOther, run // being started, possibly by the monitor
+	case now.Status.Status == "" && !run.Equal(before.Run) && watched:
+		out.State, out.Started = containers.StateRestarting, run
+	case now.Status.Status == "" && !run.Equal(before.Run) && e.writing(c.ID):
+		out.State, out.Started = containers.StateOther, run // being started
 	case now.Status.Status == "" && !run.Equal(before.Run):
 		out.State, out.Started, out.Finished, out.ExitCode = containers.StateExited, run, run, unknownStatus
 	default:
@@ -102,6 +107,8 @@ type state struct {
 	client.Status
 	pid int
 }
+
+func paused(s client.Status) bool { return s.Status == client.Paused || s.Status == client.Pausing }
 
 // shimTime is how long a shim may take to answer. If the caller of an Exec is
 // killed, the shim waits 30 seconds for a reader of the command's output, and does

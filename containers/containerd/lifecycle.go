@@ -14,7 +14,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/signal"
 
-	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/failure"
 )
 
@@ -89,7 +88,7 @@ func (e *Engine) clear(ctx context.Context, c ctr.Container) error {
 // start creates a task and starts it. A program that cannot be executed makes
 // creating the task fail.
 func (e *Engine) start(ctx context.Context, c ctr.Container) error {
-	if err := e.permit(c.ID); err != nil {
+	if err := errors.Join(e.forgetRestarts(c.ID), e.permit(c.ID)); err != nil {
 		return err
 	}
 	uri, err := logURI(c)
@@ -155,7 +154,7 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 // resume lets the restart monitor watch a container again that Stop did not stop.
 func (e *Engine) resume(ctx context.Context, c ctr.Container) error {
 	task, status, err := e.task(ctx, c.ID)
-	if err != nil || task == nil || status.Status != client.Running {
+	if err != nil || task == nil || !alive(status) {
 		return nil // Stop returns what went wrong
 	}
 	return errors.Join(e.permit(c.ID), e.watch(ctx, c))
@@ -187,8 +186,8 @@ func (e *Engine) stop(ctx context.Context, c ctr.Container, grace time.Duration)
 				return err
 			}
 			continue
-		case status.Status == client.Running:
-			if err := e.end(ctx, c, task, grace); err != nil {
+		case alive(status):
+			if err := e.end(ctx, c, task, paused(status), grace); err != nil {
 				return err
 			}
 		}
@@ -198,8 +197,9 @@ func (e *Engine) stop(ctx context.Context, c ctr.Container, grace time.Duration)
 	}
 }
 
-// end sends the stop signal, waits for grace, and kills.
-func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, grace time.Duration) error {
+// end sends the stop signal, waits for grace, and kills. A paused container does not
+// see the signal before it is resumed.
+func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, frozen bool, grace time.Duration) error {
 	sign, err := signal.ParseSignal(c.Labels[client.StopSignalLabel])
 	if err != nil {
 		sign = syscall.SIGTERM
@@ -212,6 +212,11 @@ func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, gra
 	}
 	if err := task.Kill(ctx, sign); err != nil && !gone(err) {
 		return err
+	}
+	if frozen {
+		if err := task.Resume(ctx); err != nil && !gone(err) {
+			return err
+		}
 	}
 	select {
 	case status := <-ended:
@@ -231,6 +236,8 @@ func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, gra
 	}
 }
 
+func alive(s client.Status) bool { return s.Status == client.Running || paused(s) }
+
 // gone reports whether an error is that of a signal to an exited process.
 func gone(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err) }
 
@@ -249,8 +256,8 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return e.fail(doing, err)
 	}
-	if task != nil && status.Status == client.Running {
-		return fmt.Errorf("%s: it is %s; stop it first", doing, containers.StateRunning)
+	if task != nil && alive(status) {
+		return fmt.Errorf("%s: it is %s; stop it first", doing, status.Status)
 	}
 	if err := e.stop(ctx, c, 0); err != nil {
 		return e.fail(doing, err)

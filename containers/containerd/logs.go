@@ -39,9 +39,10 @@ const (
 
 // Files in a container's directory.
 const (
-	logFile     = "log"
-	runFile     = "run"     // contains when its last run began
-	writingFile = "writing" // locked while its log is being written
+	logFile      = "log"
+	runFile      = "run"      // contains when its last run began
+	writingFile  = "writing"  // locked while its log is being written
+	restartsFile = "restarts" // contains how often the restart monitor started it, see countRun
 )
 
 // drainTime bounds how long Logs waits for the end of an exited container's log:

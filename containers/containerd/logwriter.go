@@ -46,6 +46,7 @@ func WriteLog(args []string) error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH); err != nil { // the previous run's writer may still be reading
 		return err
 	}
+	_ = countRun(dir) // a service that is not counted is better than none
 	if err := markRun(dir); err != nil {
 		return err
 	}
@@ -59,8 +60,13 @@ func WriteLog(args []string) error {
 
 // markRun records the time at which a container's run begins.
 func markRun(dir string) error {
-	name := filepath.Join(dir, runFile)
-	if err := os.WriteFile(name+".new", []byte(time.Now().UTC().Format(time.RFC3339Nano)+"\n"), 0o600); err != nil {
+	return writeLine(dir, runFile, time.Now().UTC().Format(time.RFC3339Nano))
+}
+
+// writeLine replaces a file of a container's directory by one with this line.
+func writeLine(dir, file, line string) error {
+	name := filepath.Join(dir, file)
+	if err := os.WriteFile(name+".new", []byte(line+"\n"), 0o600); err != nil { //nolint:gosec // the shim passes the directory
 		return err
 	}
 	return os.Rename(name+".new", name)

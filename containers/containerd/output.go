@@ -79,6 +79,17 @@ func (f *files) Config() cio.Config { return cio.Config{Stdout: f.out(), Stderr:
 // Cancel does nothing: there is nothing to interrupt.
 func (f *files) Cancel() {}
 
+// tooLarge reports whether a command has printed more than it may.
+func (f *files) tooLarge() bool {
+	var printed int64
+	for _, name := range []string{f.out(), f.err()} {
+		if info, err := os.Stat(name); err == nil {
+			printed += info.Size()
+		}
+	}
+	return printed > containers.MostOutput
+}
+
 // Wait passes on the output. The command was deleted, so the output is complete.
 func (f *files) Wait() {
 	_ = errors.Join(pass(f.out(), f.cmd.Stdout), pass(f.err(), f.cmd.Stderr)) // as with pipes, the caller's writer reports its own errors
@@ -90,7 +101,7 @@ func pass(name string, to io.Writer) error {
 		return err
 	}
 	defer from.Close()
-	_, err = io.Copy(orDiscard(to), from)
+	_, err = io.Copy(orDiscard(to), io.LimitReader(from, containers.MostOutput))
 	return err
 }
 

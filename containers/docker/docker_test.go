@@ -33,6 +33,7 @@ func TestConformance(t *testing.T) {
 		Registry: conformance.Registry{Addr: registry.Addr, Stop: registry.Stop, Start: registry.Start},
 		Restart:  func() { daemon.Stop(); daemon.Start() },
 		Crash:    func() { daemon.Kill(); daemon.Start() },
+		Pause:    func(id string) *exec.Cmd { return exec.Command("docker", "-H", daemon.Socket, "pause", id) },
 
 		StartsStopped: true,
 	})

@@ -57,6 +57,10 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 	if cmd.TTY && cmd.Resize != nil {
 		go e.resize(ended, created.ID, cmd.Resize)
 	}
+	if cmd.Short {
+		limit := outputLimit(containers.MostOutput)
+		cmd.Stdout, cmd.Stderr = limitedWriter{orDiscard(cmd.Stdout), &limit}, limitedWriter{orDiscard(cmd.Stderr), &limit}
+	}
 	stdout := &heldWriter{next: orDiscard(cmd.Stdout)}
 	err = copyOutput(ctx, attached, cmd, stdout)
 	var status int
@@ -97,6 +101,24 @@ func orDiscard(w io.Writer) io.Writer {
 		return io.Discard
 	}
 	return w
+}
+
+// outputLimit is how many bytes a command may still print.
+type outputLimit int
+
+// limitedWriter fails when the limit, which it shares with another one that is used
+// by the same goroutine, is reached.
+type limitedWriter struct {
+	next  io.Writer
+	limit *outputLimit
+}
+
+func (w limitedWriter) Write(p []byte) (int, error) {
+	if len(p) > int(*w.limit) {
+		return 0, containers.ErrTooMuchOutput
+	}
+	*w.limit -= outputLimit(len(p))
+	return w.next.Write(p)
 }
 
 // refused is the beginning of the message that the engine writes to a command's

@@ -12,12 +12,16 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// Inspect returns a container by id or name.
+// Inspect returns a container by its full id or its name. The engine also accepts the
+// beginning of an id, which a name such as "db" or "fe" can be.
 func (e *Engine) Inspect(ctx context.Context, id string) (containers.Container, error) {
 	doing := "inspecting container " + id
 	c, err := e.client.ContainerInspect(ctx, id)
 	if err != nil {
 		return containers.Container{}, e.fail(doing, err)
+	}
+	if c.ID != id && c.Name != "/"+id {
+		return containers.Container{}, e.fail(doing, fmt.Errorf("no container has this id or name: %w", errdefs.ErrNotFound))
 	}
 	image, err := e.imageConfig(ctx, c.Image)
 	if err != nil && !errdefs.IsNotFound(err) {
@@ -29,9 +33,10 @@ func (e *Engine) Inspect(ctx context.Context, id string) (containers.Container, 
 		Spec:     fromDocker(c, image),
 		State:    stateOf(c.State),
 		ExitCode: c.State.ExitCode,
+		Restarts: c.RestartCount,
 		Error:    c.State.Error,
 	}
-	if out.State == containers.StateRunning {
+	if out.State == containers.StateRunning || out.State == containers.StatePaused {
 		out.PID = c.State.Pid
 	}
 	for _, t := range []struct {
@@ -51,8 +56,14 @@ func stateOf(s *container.State) containers.State {
 		return containers.StateCreated
 	case container.StateRunning:
 		return containers.StateRunning
+	case container.StateRestarting:
+		return containers.StateRestarting
 	case container.StateExited:
 		return containers.StateExited
+	case container.StatePaused:
+		return containers.StatePaused
+	case container.StateRemoving, container.StateDead:
+		return containers.StateRemoving
 	}
 	return containers.StateOther
 }

@@ -59,10 +59,30 @@ func (e *Engine) Update(ctx context.Context, id, name string, restart containers
 	if have.IsSame(&want) || have.IsNone() && want.IsNone() {
 		return nil
 	}
-	if _, err := e.client.ContainerUpdate(ctx, id, container.UpdateConfig{RestartPolicy: want}); err != nil {
+	if err := e.setPolicy(ctx, id, want); err != nil {
 		return e.fail(doing, err)
 	}
 	return nil
+}
+
+// noticeTime is how long the engine may take to notice that a process exited.
+const noticeTime = 5 * time.Second
+
+// setPolicy sets a restart policy. The engine also asks runc to update the cgroup, which
+// runc refuses for a process that has exited. It passes once the engine has
+// noticed the exit; a service that crashes repeatedly exits at any moment.
+func (e *Engine) setPolicy(ctx context.Context, id string, policy container.RestartPolicy) error {
+	for until := time.Now().Add(noticeTime); ; time.Sleep(10 * time.Millisecond) {
+		_, err := e.client.ContainerUpdate(ctx, id, container.UpdateConfig{RestartPolicy: policy})
+		if err == nil || !hasJustExited(err) || time.Now().After(until) {
+			return err
+		}
+	}
+}
+
+// hasJustExited recognises what runc and its shim say about a process that has exited.
+func hasJustExited(err error) bool {
+	return strings.Contains(err.Error(), "cannot update a stopped container") || strings.Contains(err.Error(), "container not running")
 }
 
 // Remove removes a stopped container.

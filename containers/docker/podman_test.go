@@ -3,6 +3,7 @@
 package docker_test
 
 import (
+	"os/exec"
 	"testing"
 
 	"github.com/kollet/kollet/containers/conformance"
@@ -24,5 +25,6 @@ func TestPodman(t *testing.T) {
 		Registry: conformance.Registry{Addr: registry.Addr, Stop: registry.Stop, Start: registry.Start},
 		Restart:  func() { daemon.Stop(); daemon.Start() },
 		Crash:    func() { daemon.Kill(); daemon.Start() },
+		Pause:    func(id string) *exec.Cmd { return exec.Command("podman", "--url", daemon.Socket, "pause", id) },
 	})
 }

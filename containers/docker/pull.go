@@ -92,6 +92,7 @@ type fetched map[string]*layer
 
 type layer struct {
 	done, total int64
+	begun       bool // so that its size is known
 	complete    bool
 }
 
@@ -106,6 +107,7 @@ func (f fetched) add(m message) {
 		l = &layer{}
 		f[m.ID] = l
 	}
+	l.begun = l.begun || m.Status != "Pulling fs layer" && m.Status != "Waiting"
 	switch m.Status {
 	case "Downloading":
 		l.done = max(m.Progress.Current, 0)
@@ -117,15 +119,21 @@ func (f fetched) add(m message) {
 	}
 }
 
+// sum has no sizes before the last layer begins: the engine fetches three at a time, and
+// a small one that is complete would be 100 % of what is known.
 func (f fetched) sum() containers.Progress {
 	var p containers.Progress
-	complete := 0
+	complete, known := 0, true
 	for _, l := range f {
 		p.Done += l.done
 		p.Total += l.total
+		known = known && l.begun
 		if l.complete {
 			complete++
 		}
+	}
+	if !known {
+		p.Done, p.Total = 0, 0
 	}
 	p.Status = fmt.Sprintf("%d of %d layers", complete, len(f))
 	return p

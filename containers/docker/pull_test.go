@@ -38,6 +38,19 @@ func TestFollow(t *testing.T) {
 {"status":"Downloading","progressDetail":{"current":20},"id":"aa"}`,
 			steps: []containers.Progress{{Done: 50, Total: 50, Status: "0 of 1 layers"}, {Done: 20, Total: 20, Status: "0 of 1 layers"}},
 		},
+		"a small layer before the size of the large one is known": {
+			stream: `{"status":"Pulling fs layer","progressDetail":{},"id":"aa"}
+{"status":"Pulling fs layer","progressDetail":{},"id":"bb"}
+{"status":"Waiting","progressDetail":{},"id":"bb"}
+{"status":"Downloading","progressDetail":{"current":10,"total":10},"id":"aa"}
+{"status":"Download complete","progressDetail":{},"id":"aa"}
+{"status":"Downloading","progressDetail":{"current":20,"total":90},"id":"bb"}
+{"status":"Download complete","progressDetail":{},"id":"bb"}`,
+			steps: []containers.Progress{
+				{Status: "0 of 1 layers"}, {Status: "0 of 2 layers"},
+				{Done: 30, Total: 100, Status: "0 of 2 layers"}, {Done: 100, Total: 100, Status: "0 of 2 layers"},
+			},
+		},
 		"error":       {stream: `{"errorDetail":{"message":"no space left on device"},"error":"no space left on device"}`, err: "no space"},
 		"cut off":     {stream: `{"status":"Digest: sha256:12"}` + "\n" + `{"sta`, err: "unexpected EOF"},
 		"not JSON":    {stream: `<html>`, err: "invalid character"},
