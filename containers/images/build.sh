@@ -12,6 +12,9 @@ Builds the images of a compute node from Debian 12 packages and tags them
   nova-libvirt  nova-compute  neutron-linuxbridge-agent
   neutron-openvswitch-agent  openvswitch-db-server  openvswitch-vswitchd
 
+The image controller, an OpenStack control plane for development and tests, is built
+only when it is named.
+
   --version V       tag and version label (default 26.2.2)
   --registry ADDR   prefix image names with ADDR/, such as registry:5000
   --push            push the images when all are built
@@ -159,7 +162,7 @@ while [ $# -gt 0 ]; do
 		;;
 	-*) die "unknown option: $1; see --help" ;;
 	*)
-		case " $all " in *" $1 "*) ;; *) die "unknown image: $1; expected one of: $all" ;; esac
+		case " $all controller " in *" $1 "*) ;; *) die "unknown image: $1; expected one of: $all controller" ;; esac
 		images="$images $1"
 		;;
 	esac

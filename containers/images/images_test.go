@@ -13,10 +13,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kollet/kollet/test/needs"
 )
 
 // The test binary is also the process that the probes search for: it opens what its argument
@@ -282,11 +285,12 @@ func TestDockerfiles(t *testing.T) {
 	}
 }
 
-// Every script must pass sh -n. shellcheck checks them more thoroughly.
+// Every script must pass sh -n, and every Python program must compile. shellcheck checks
+// shell scripts more thoroughly.
 func TestScripts(t *testing.T) {
 	var scripts []string
 	for _, pattern := range []string{"*.sh", "*/*-start", "healthcheck/*/*", "healthcheck/lib/*/*",
-		"base/rootfs/usr/local/sbin/*", "base/rootfs/usr/sbin/*"} {
+		"base/rootfs/usr/local/sbin/*", "base/rootfs/usr/sbin/*", "controller/bin/*"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -302,7 +306,19 @@ func TestScripts(t *testing.T) {
 		if info.IsDir() {
 			continue
 		}
+		text, err := os.ReadFile(script)
+		if err != nil {
+			t.Fatal(err)
+		}
 		checked++
+		if strings.HasPrefix(string(text), "#!/usr/bin/python3\n") {
+			compile := exec.Command("/usr/bin/python3", "-c", "import sys; compile(sys.stdin.read(), sys.argv[1], 'exec')", script)
+			compile.Stdin = strings.NewReader(string(text))
+			if out, err := compile.CombinedOutput(); err != nil || info.Mode()&0o111 == 0 {
+				t.Errorf("%s, mode %v: %s", script, info.Mode(), out)
+			}
+			continue
+		}
 		if out, err := exec.Command("sh", "-n", script).CombinedOutput(); err != nil {
 			t.Errorf("%s: %s", script, out)
 		}
@@ -315,7 +331,43 @@ func TestScripts(t *testing.T) {
 			}
 		}
 	}
-	if checked < 13 {
+	if checked < 19 {
 		t.Errorf("only %d scripts found: %v", checked, scripts)
+	}
+}
+
+// TestEbtablesDeletesAmong runs the commands with which the Linux bridge agent replaces a
+// port's rules, in a network of its own.
+func TestEbtablesDeletesAmong(t *testing.T) {
+	needs.Root(t)
+	out, err := exec.Command("unshare", "--net", "sh", "-euc", `
+		nat() { neutron/ebtables -t nat --concurrent "$@"; }
+		nat -N neutronMAC-tap1 -P DROP
+		nat -A neutronMAC-tap1 -j DROP
+		nat -I PREROUTING -i tap1 -j neutronMAC-tap1
+		nat -I neutronMAC-tap1 -i tap1 --among-src fa:16:3e:00:00:07 -j RETURN
+		nat -I neutronMAC-tap1 -i tap1 --among-src fa:16:3e:00:00:01,fa:16:3e:00:0a:02 -j RETURN
+		nat -D neutronMAC-tap1 $(nat -L neutronMAC-tap1 | grep 0:0:7)
+		nat -L neutronMAC-tap1
+		if nat -D neutronMAC-tap1 -i tap1 --among-src fa:16:3e:0:0:7 -j RETURN 2>&1; then echo deleted twice; fi
+		nat -D PREROUTING -i tap1 -j neutronMAC-tap1
+		nat -F neutronMAC-tap1
+		nat -X neutronMAC-tap1
+		nat -L`).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var rules []string
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, "Bridge ") && strings.TrimSpace(line) != "" {
+			rules = append(rules, strings.TrimSpace(line))
+		}
+	}
+	want := []string{
+		"-i tap1 --among-src fa:16:3e:0:0:1,fa:16:3e:0:a:2 -j RETURN", "-j DROP", // one rule is gone
+		"ebtables: no rule in chain neutronMAC-tap1 of table nat: -i tap1 --among-src fa:16:3e:0:0:7 -j RETURN",
+	} // and then all of them
+	if !slices.Equal(rules, want) {
+		t.Fatalf("rules:\n%q, want\n%q", rules, want)
 	}
 }

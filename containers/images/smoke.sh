@@ -90,6 +90,7 @@ prints nova-libvirt root "libvirtd (libvirt)" libvirtd --version
 prints nova-libvirt root "virtlogd (libvirt)" virtlogd --version
 prints nova-libvirt root "QEMU emulator" qemu-system-x86_64 --version
 prints nova-libvirt root "" virsh --version
+prints nova-libvirt root "ovs-vsctl (Open vSwitch)" ovs-vsctl --version
 prints nova-libvirt root "42436" libvirt-start id -u nova
 
 common nova-compute nova
@@ -107,6 +108,8 @@ for agent in linuxbridge openvswitch; do
 	sudo_of "$name" neutron /etc/neutron
 done
 prints neutron-openvswitch-agent "" "Open vSwitch" ovs-ofctl --version
+# rootwrap searches sudo's secure_path.
+prints neutron-linuxbridge-agent root /usr/local/sbin/ebtables sudo sh -c 'command -v ebtables'
 
 common openvswitch-db-server root
 prints openvswitch-db-server root "Open vSwitch" ovsdb-server --version
