@@ -144,9 +144,9 @@ def begin_wave(record, rows):
 
 
 def end_wave(record, rows):
-    """Add the results of a wave to a window's record, and remove nodes that had nothing to do.
+    """Add the results of a wave to a window's record, and remove nodes that did not change.
 
-    A node that had nothing to do, but runs another generation than its entry says, was
+    A node that had nothing to do or deferred its upgrade, but runs another generation than its entry says, was
     changed by an earlier run that ended before it could record that. It stays.
     """
     nodes = dict((name, dict(entry)) for name, entry in (record.get("nodes") or {}).items())
@@ -154,7 +154,7 @@ def end_wave(record, rows):
         entry = nodes.get(row["node"])
         if entry is None:
             continue
-        if row["result"] != "nothing to do":
+        if row["result"] not in ("nothing to do", "deferred"):
             entry["result"] = row["result"]
         elif row.get("to") == entry["from"]:
             del nodes[row["node"]]

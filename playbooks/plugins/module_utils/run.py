@@ -10,7 +10,7 @@ __metaclass__ = type
 import json
 import time
 
-DONE, FAILED, INPUT, CHANGES, OPERATOR, LOCKED = range(6)
+DONE, FAILED, INPUT, CHANGES, OPERATOR, LOCKED, DEFERRED = range(7)
 
 STATES = {
     DONE: "done",
@@ -19,6 +19,7 @@ STATES = {
     CHANGES: "done",
     OPERATOR: "needs an operator",
     LOCKED: "locked by another kollet process",
+    DEFERRED: "as before",
 }
 
 MEANINGS = {

@@ -49,6 +49,12 @@ options:
       - With a number, a second run changes nothing. Without a number, each run rolls back one generation more.
       - Used by C(rollback).
     type: int
+  force:
+    description:
+      - Continue although a precheck fails or operations are under way, with a warning.
+      - Used by C(upgrade) and C(rollback).
+    type: bool
+    default: false
   node:
     description:
       - Content of the new node file. In check mode, and with C(plan), kollet plans with it instead of the node file
@@ -144,10 +150,20 @@ generation:
   type: int
   sample: 8
 outcome:
-  description: How the command ended, such as C(committed), C(nothing to do), C(rolled back) or C(discarded).
+  description: How the command ended, such as C(committed), C(nothing to do), C(rolled back), C(discarded) or
+    C(deferred).
   returned: for C(bootstrap), C(upgrade) and C(rollback), and for C(recover) if there was something to recover
   type: str
   sample: committed
+deferred:
+  description: Whether the node deferred the change because operations on its servers are under way, as C(quiesce.on_busy)
+    in its node file asks. The node is as before, and the module does not fail.
+  returned: for C(bootstrap), C(upgrade) and C(rollback), if it is not a failure
+  type: bool
+why:
+  description: The operations for which the change was deferred.
+  returned: if C(deferred)
+  type: str
 node_state:
   description: The state of the node after the command, as text.
   returned: always
@@ -173,7 +189,7 @@ result:
   type: dict
 rc:
   description: 0, or kollet's exit status if it failed. 1 failed, 2 invalid input, 4 needs an operator, 5 another kollet
-    process holds the lock.
+    process holds the lock. An upgrade that was deferred (6) is not an error.
   returned: always
   type: int
   sample: 0
@@ -198,6 +214,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.text.converters import to_native
 from ansible_collections.kollet.kollet.plugins.module_utils.run import (
     CHANGES,
+    DEFERRED,
     DONE,
     MEANINGS,
     NOTHING_TO_DO,
@@ -335,20 +352,46 @@ class Node(object):
 
     def change(self, *args):
         """Run a command that creates a generation."""
-        result = self.take(self.kollet.change(self.params["lock_wait"], self.action, *args))
+        answer = self.kollet.change(self.params["lock_wait"], self.action, *args)
+        if answer.status == DEFERRED and answer.understood:
+            self.defer(answer)
+            return
+        result = self.take(answer)
         self.out.update(
-            outcome=result["outcome"], generation=result["to"], changed=result["outcome"] != NOTHING_TO_DO
+            outcome=result["outcome"],
+            generation=result["to"],
+            changed=result["outcome"] != NOTHING_TO_DO,
+            deferred=False,
         )
         self.diff(result["plan"])
+
+    def defer(self, answer):
+        """Report that the node put the change off, which is what its node file asks for."""
+        self.out.update(
+            rc=DONE,
+            seconds=round(self.kollet.seconds, 3),
+            stderr=answer.stderr,
+            result=answer.result,
+            outcome=answer.result["outcome"],
+            generation=answer.result["to"],
+            deferred=True,
+            why=answer.error,
+            node_state=STATES[DEFERRED],
+        )
+        self.module.warn(answer.error)
+
+    def force(self):
+        return ["--force"] if self.params["force"] else []
 
     def do_bootstrap(self):
         self.change(*aim_flags(self.params))
 
-    do_upgrade = do_bootstrap
+    def do_upgrade(self):
+        self.change(*aim_flags(self.params), *self.force())
 
     def do_rollback(self):
         number = self.params["generation"]
-        self.change(*([str(number)] if number else []))
+        self.change(*([str(number)] if number else []), *self.force())
 
     def do_plan(self):
         plan = self.take(self.kollet.ask("plan", "--exit-code", *aim_flags(self.params)), (DONE, CHANGES))
@@ -414,6 +457,7 @@ def main():
             images=dict(type="dict"),
             pull=dict(type="str", choices=["missing", "always", "never"]),
             generation=dict(type="int"),
+            force=dict(type="bool", default=False),
             node=dict(type="str"),
             jitter=dict(type="int", default=0),
             lock_wait=dict(type="int", default=0),

@@ -60,13 +60,16 @@ def test_window(fleet):
     assert fleet.window_nodes(record, "all") == {"a": 1, "b": 1, "c": 4}
     assert fleet.window_nodes(record, "wave") == {"b": 1, "c": 4}
     # Run again: what was done stays noted, also that of a run which was killed.
-    record = fleet.begin_wave(record, [{"node": "a", "from": 2}, {"node": "d", "from": 7}])
-    assert fleet.window_nodes(record, "wave") == {"d": 7}
+    record = fleet.begin_wave(
+        record, [{"node": "a", "from": 2}, {"node": "d", "from": 7}, {"node": "e", "from": 3}]
+    )
+    assert fleet.window_nodes(record, "wave") == {"d": 7, "e": 3}
     record = fleet.end_wave(
         record,
         [
             {"node": "a", "result": "nothing to do", "to": 2},
             {"node": "d", "result": "nothing to do", "to": 7},
+            {"node": "e", "result": "deferred", "to": 3},
         ],
     )
     assert fleet.window_nodes(record, "all") == {"a": 1, "b": 1, "c": 4}

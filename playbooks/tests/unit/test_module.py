@@ -100,6 +100,7 @@ def test_upgrade(kollet):
     )
     assert not out["failed"] and out["changed"]
     assert (out["generation"], out["outcome"], out["rc"], out["node_state"]) == (4, "committed", 0, "done")
+    assert not out["deferred"]
     assert out["runs"][0].endswith("upgrade --tag 2 --image a=r/a:1 --image b=r/b:1 --pull missing")
     assert out["stderr"] == "says upgrade\n" and out["result"]["to"] == 4
 
@@ -147,6 +148,26 @@ def test_failure_tells_reason_and_state(kollet, status, outcome, changed, state,
     assert out["failed"] and out["rc"] == status and out["changed"] == changed
     assert out["msg"].startswith("web: it sulks; ") and words in out["msg"]
     assert (out["node_state"], out["generation"], out["healthy"], out["outcome"]) == (state, 3, True, outcome)
+
+
+def test_deferred_is_no_failure(kollet):
+    answer = failed(
+        6, "nothing was touched: deferred: 1 operation: server a is spawning", upgraded("deferred", 3)
+    )
+    out = kollet({"upgrade": [(6, answer)]}, action="upgrade")
+    assert not out["failed"] and not out["changed"] and out["deferred"]
+    assert (out["generation"], out["outcome"], out["rc"], out["node_state"]) == (
+        3,
+        "deferred",
+        0,
+        "as before",
+    )
+    assert out["why"].endswith("server a is spawning") and len(out["runs"]) == 1
+
+
+def test_deferred_without_result_is_a_failure(kollet):
+    out = kollet({"upgrade": [(6, "")], "status": [(0, STATUS)]}, action="upgrade")
+    assert out["failed"] and out["rc"] == 6 and "printed no result" in out["msg"]
 
 
 def test_bad_input_touches_nothing(kollet):
@@ -236,6 +257,12 @@ def test_check_rollback(kollet, generation, changed, fails):
 def test_rollback_to(kollet):
     out = kollet({"rollback": [(0, upgraded("committed", 5))]}, action="rollback", generation=2)
     assert out["runs"][0].endswith("rollback 2") and out["changed"]
+
+
+@pytest.mark.parametrize("action, sent", [("upgrade", True), ("rollback", True), ("bootstrap", False)])
+def test_force(kollet, action, sent):
+    out = kollet({action: [(0, upgraded("committed", 5))]}, action=action, force=True)
+    assert out["runs"][0].endswith(action + (" --force" if sent else ""))
 
 
 @pytest.mark.parametrize("found", [True, False])
