@@ -85,7 +85,9 @@ func Containers(all []containers.Container) []Container {
 }
 
 // skipped are files that recovery does not read: programs, and the lock.
-func skipped(name string) bool { return strings.HasPrefix(name, "kollet-start") || name == "lock" }
+func skipped(name string) bool {
+	return strings.HasPrefix(name, "kollet-start") || name == "lock" || name == "reserve"
+}
 
 // ReadState reads a state directory.
 func ReadState(dir string) (map[string]string, error) {

@@ -176,7 +176,7 @@ func TestRefuse(t *testing.T) {
 		for name, command := range map[string]func() error{
 			"recover":  func() error { _, err := n.Recover(t.Context(), 0); return err },
 			"gc":       func() error { _, err := n.GC(t.Context()); return err },
-			"rollback": func() error { _, err := n.Rollback(t.Context(), 0); return err },
+			"rollback": func() error { _, err := n.Rollback(t.Context(), 0, upgrade.Options{}); return err },
 		} {
 			idle(t, n, func() error {
 				refusal(t, name, p, command())
@@ -210,6 +210,37 @@ func TestRefuseRecord(t *testing.T) {
 		data, err := os.ReadFile(filepath.Join(n.node.State(), name))
 		if err != nil || !strings.HasSuffix(string(data), `{"time":`) || len(n.engine.changes) > 0 {
 			t.Errorf("something was changed: %v, %v\n%s", err, n.engine.changes, data)
+		}
+	})
+}
+
+// A rollback needs no record of the generation that is given up: whether that is
+// damaged, or cannot be read at all, the engine is asked for the same in the same order.
+func TestRecoverWithoutRecord(t *testing.T) {
+	const manifest = "generations/000002/manifest.json"
+	eachPoint(t, func(t *testing.T, set string, p Point) {
+		text, exists := p.State[manifest]
+		if slices.Contains(refused, set) || !p.End.Found || p.End.Current != 1 || !exists {
+			t.Skip("refused anyway, not rolled back, or without a record")
+		}
+		whole := restore(t, p)
+		if _, err := whole.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		for name, damaged := range map[string]string{"torn": text[:len(text)/2], "empty": "", "another number": strings.Replace(text, `"number": 2`, `"number": 9`, 1)} {
+			p.State = maps.Clone(p.State)
+			p.State[manifest] = damaged
+			n := restore(t, p)
+			got, err := n.Recover(t.Context(), 0)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if !slices.Equal(n.engine.changes, whole.engine.changes) {
+				t.Errorf("%s: the engine was asked for\n%q\nwant\n%q", name, n.engine.changes, whole.engine.changes)
+			}
+			if end := (End{got.Found, string(got.Outcome), got.Current, Containers(n.engine.all())}); !reflect.DeepEqual(end, p.End) {
+				t.Errorf("%s: got  %+v\nwant %+v", name, end, p.End)
+			}
 		}
 	})
 }
