@@ -133,6 +133,17 @@ func (d *daemon) running() bool {
 	}
 }
 
+// signal sends a signal to the running daemon.
+func (d *daemon) signal(s syscall.Signal) {
+	d.t.Helper()
+	if !d.running() {
+		d.t.Fatalf("%s is not running\n%s", d.name, d.tail())
+	}
+	if err := d.cmd.Process.Signal(s); err != nil {
+		d.t.Fatalf("send %v to %s: %v", s, d.name, err)
+	}
+}
+
 // end sends a signal and waits until the process has exited.
 func (d *daemon) end(s syscall.Signal) {
 	d.t.Helper()

@@ -85,6 +85,25 @@ func capabilities(t *testing.T, status string) uint64 {
 	return 0
 }
 
+// An engine can start with the images of another one, which keeps them.
+func TestDockerImages(t *testing.T) {
+	root := machine.Dir(t, "images")
+	from := machine.Dockerd(t, machine.DockerRoot(root))
+	image(t, from, "busybox")
+	from.Stop()
+	for range 2 {
+		e := machine.Dockerd(t, machine.DockerImages(root))
+		if got := docker(t, e, "run", "--rm", "--net=host", "busybox", "sh", "-c", "cat /dev/null && rm /bin/cat && echo hello"); got != "hello" {
+			t.Errorf("it printed %q", got)
+		}
+		docker(t, e, "image", "rm", "busybox")
+	}
+	from.Start()
+	if got := docker(t, from, "run", "--rm", "--net=host", "busybox", "echo", "still here"); got != "still here" {
+		t.Errorf("the first engine printed %q", got)
+	}
+}
+
 func TestDockerStopsAndStarts(t *testing.T) {
 	e := machine.Dockerd(t)
 	image(t, e, "busybox")

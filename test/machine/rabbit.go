@@ -110,6 +110,13 @@ func (r *Rabbit) Stop() { r.d.t.Helper(); r.d.end(syscall.SIGTERM) }
 // Kill kills RabbitMQ.
 func (r *Rabbit) Kill() { r.d.t.Helper(); r.d.end(syscall.SIGKILL) }
 
+// Freeze stops RabbitMQ's process without ending it: the kernel still accepts
+// connections for it, and nothing answers.
+func (r *Rabbit) Freeze() { r.d.t.Helper(); r.d.signal(syscall.SIGSTOP) }
+
+// Thaw continues RabbitMQ after Freeze.
+func (r *Rabbit) Thaw() { r.d.t.Helper(); r.d.signal(syscall.SIGCONT) }
+
 // Log returns the path of RabbitMQ's log.
 func (r *Rabbit) Log() string { return r.d.log }
 

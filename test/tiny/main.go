@@ -6,7 +6,15 @@
 //	tiny sulk ADDRESS           runs, but does not listen
 //	tiny leave ADDRESS DELAY    answers, and exits with status 4 after DELAY
 //	tiny ask ADDRESS            prints the answer of a service; used as a probe
+//	tiny host ADDRESS UUID      answers, and starts a process that looks like a guest; with
+//	                            another UUID also one in its last moment
+//	tiny say TEXT…              prints each TEXT on a line
 //	tiny stay                   runs and ignores all signals except SIGKILL
+//	tiny fill FILE [again]      writes to FILE until the disk is full, and does not listen;
+//	                            with "again" it also takes what becomes free later
+//	tiny flood                  prints without end
+//	tiny plant KIND PATH [TARGET [COMMAND...]]
+//	                            replaces PATH, and continues as tiny COMMAND
 package main
 
 import (
@@ -15,15 +23,36 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 )
 
 func main() {
-	args := append(os.Args[1:], "", "", "")
+	if strings.HasPrefix(filepath.Base(os.Args[0]), guestName) {
+		time.Sleep(time.Hour)
+	}
+	run(os.Args[1:])
+}
+
+func run(args []string) {
+	args = append(args, "", "", "", "")
 	switch args[0] {
+	case "host":
+		host(args[2])
+		if args[3] == "" {
+			serve(args[1], "")
+		}
+		end := make(chan os.Signal, 1)
+		signal.Notify(end, syscall.SIGTERM)
+		go serve(args[1], "")
+		<-end
+		host(args[3])
+	case "say":
+		fmt.Println(strings.Join(os.Args[2:], "\n"))
 	case "serve":
 		end := make(chan os.Signal, 1)
 		signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
@@ -51,10 +80,47 @@ func main() {
 	case "stay":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 		time.Sleep(time.Hour)
+	case "fill":
+		fill(args[1], args[2] == "again")
+	case "flood":
+		for {
+			_, err := os.Stdout.Write(make([]byte, 64<<10))
+			check(err)
+		}
+	case "plant":
+		check(os.RemoveAll(args[2]))
+		check(plant(args[1], args[2], args[3]))
+		if args[4] != "" {
+			run(args[4:])
+		}
 	default:
-		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, ask or stay")
+		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, ask, host, say, stay, fill, flood or plant")
 		os.Exit(2)
 	}
+}
+
+// plant puts something where kollet expects a file.
+func plant(kind, path, target string) error {
+	switch kind {
+	case "link":
+		return os.Symlink(target, path)
+	case "fifo":
+		return syscall.Mkfifo(path, 0o666)
+	case "zero": // the device /dev/zero
+		return syscall.Mknod(path, syscall.S_IFCHR|0o666, 1<<8|5)
+	case "directory":
+		return os.MkdirAll(path+"/below", 0o755)
+	case "endless": // a file that is larger than any memory, without a block on disk
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return f.Truncate(1 << 43)
+	case "text":
+		return os.WriteFile(path, []byte(target), 0o600)
+	}
+	return fmt.Errorf("plant: unknown kind %q", kind)
 }
 
 func serve(address, file string) {
@@ -84,6 +150,34 @@ func ask(address string) {
 	answer, err := io.ReadAll(conn)
 	check(err)
 	fmt.Print(string(answer))
+}
+
+// guestName is the name by which guests are recognised.
+const guestName = "qemu-system-"
+
+// host starts this program as a guest with a UUID, which outlives it.
+func host(uuid string) {
+	guest := exec.Command("/proc/self/exe")
+	guest.Args = []string{guestName + "x86_64", "-name", "guest=" + uuid, "-uuid", uuid}
+	check(guest.Start())
+}
+
+func fill(path string, again bool) {
+	file, err := os.Create(path)
+	check(err)
+	for block := make([]byte, 1<<20); ; {
+		n, err := file.Write(block)
+		switch {
+		case err == nil:
+		case n == 0 && len(block) > 1:
+			block = block[:len(block)/2]
+		case n == 0 && again:
+			time.Sleep(time.Millisecond)
+		case n == 0:
+			fmt.Println("the disk is full:", err)
+			time.Sleep(time.Hour)
+		}
+	}
 }
 
 func check(err error) {

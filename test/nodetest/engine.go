@@ -1,0 +1,64 @@
+package nodetest
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/containerd"
+	"github.com/kollet/kollet/containers/docker"
+	"github.com/kollet/kollet/test/machine"
+)
+
+// Engine is a container engine to run a node on.
+type Engine struct {
+	Name    string // as in the node file
+	Address string // for --engine
+	Socket  string // as error messages print it
+	connect func(program, root string) (containers.Engine, error)
+	Kill    func()
+	Start   func()
+	Volume  func(root, name string) string           // the directory of a node's named volume
+	Inspect func(c containers.Container) []*exec.Cmd // commands of the engine that print everything about a container
+	Pause   func(id string) *exec.Cmd                // the engine's command that pauses a container
+	Files   func(root, id string) string             // the directory that is removed with a container
+}
+
+// OnDocker runs nodes on Docker.
+func OnDocker(d *machine.Docker) Engine {
+	return Engine{
+		Name: "docker", Address: d.Socket, Socket: d.Socket, Kill: d.Kill, Start: d.Start,
+		connect: func(string, string) (containers.Engine, error) { return docker.New(d.Socket) },
+		Volume:  func(_, name string) string { return filepath.Join(d.Root, "volumes", name, "_data") },
+		Inspect: func(c containers.Container) []*exec.Cmd {
+			return []*exec.Cmd{exec.Command("docker", "-H", d.Socket, "inspect", c.ID)}
+		},
+		Pause: func(id string) *exec.Cmd { return exec.Command("docker", "-H", d.Socket, "pause", id) },
+		Files: func(_, id string) string { return filepath.Join(d.Root, "containers", id) },
+	}
+}
+
+// OnContainerd runs nodes on containerd. It uses a namespace with the name of the test machine's cgroup, so that
+// the cgroups of containers are below that cgroup.
+func OnContainerd(c *machine.Containerd) Engine {
+	namespace := strings.Trim(machine.CgroupParent(), "/")
+	address := c.Address + "?namespace=" + namespace
+	own := func(root string) string { return filepath.Join(root, node.StateDir, "containerd") }
+	ctr := func(args ...string) *exec.Cmd {
+		return exec.Command("ctr", append([]string{"--address", c.Address, "--namespace", namespace}, args...)...)
+	}
+	return Engine{
+		Name: "containerd", Address: address, Socket: c.Address, Kill: c.Kill, Start: c.Start,
+		connect: func(program, root string) (containers.Engine, error) {
+			return containerd.New(containerd.Config{Address: address, Root: own(root), Logger: program})
+		},
+		Volume: func(root, name string) string { return filepath.Join(own(root), "volumes", name) },
+		Inspect: func(c containers.Container) []*exec.Cmd {
+			return []*exec.Cmd{ctr("containers", "info", c.ID), ctr("tasks", "ps", c.ID)}
+		},
+		Pause: func(id string) *exec.Cmd { return ctr("tasks", "pause", id) },
+		Files: func(root, id string) string { return filepath.Join(own(root), "containers", id) },
+	}
+}
