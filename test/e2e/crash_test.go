@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestCrash kills kollet right after each record of the journal: in an upgrade that
@@ -22,7 +24,7 @@ func killEverywhere(t *testing.T, p *protocol) {
 	pushTiny(t, p.registry, "test/tiny", "v2")
 	t.Run("in an upgrade that succeeds", func(t *testing.T) {
 		n := p.node(t)
-		n.must(0, "bootstrap")
+		n.Must(0, "bootstrap")
 		tags := []string{"v1", "v2"}
 		at := 0 // index of the tag that runs
 		killed := killAtEachRecord(t, n, func() { p.configure(n, tags[1-at], tags[1-at], "") }, func() {
@@ -34,7 +36,7 @@ func killEverywhere(t *testing.T, p *protocol) {
 	})
 	t.Run("in an upgrade that is rolled back", func(t *testing.T) {
 		n := p.node(t)
-		n.must(0, "bootstrap")
+		n.Must(0, "bootstrap")
 		killed := killAtEachRecord(t, n, func() {
 			p.replaceCommand(n, "v2", `command: [leave, "127.0.0.1:7001", 50ms]`)
 		}, func() {
@@ -57,13 +59,13 @@ func killAtEachRecord(t *testing.T, n *testNode, configure, check func()) int {
 	for record := 1; ; record++ {
 		configure()
 		if o, killed := n.killedAt(record, "upgrade"); !killed {
-			if o.code > 1 {
-				t.Fatalf("upgrade: exit status %d\n%s", o.code, o.all())
+			if o.Code > 1 {
+				t.Fatalf("upgrade: exit status %d\n%s", o.Code, o.All())
 			}
 			check()
 			return record - 1
 		}
-		if !n.status().Interrupted {
+		if !n.Status().Interrupted {
 			// This was the last record: the upgrade had finished.
 			check()
 			continue
@@ -72,10 +74,10 @@ func killAtEachRecord(t *testing.T, n *testNode, configure, check func()) int {
 			n.killedAt(record+1, "recover")
 			n.killedAt(record+3, "recover")
 		}
-		n.must(0, "recover")
+		n.Must(0, "recover")
 		check()
-		if o := n.must(0, "-o", "json", "recover"); strings.Contains(o.stdout, `"found": true`) {
-			t.Fatalf("the node still needs recovery:\n%s", o.stdout)
+		if o := n.Must(0, "-o", "json", "recover"); strings.Contains(o.Stdout, `"found": true`) {
+			t.Fatalf("the node still needs recovery:\n%s", o.Stdout)
 		}
 	}
 }
@@ -83,37 +85,37 @@ func killAtEachRecord(t *testing.T, n *testNode, configure, check func()) int {
 // killedAt runs kollet-faults, which kills itself right after a record of the journal,
 // and returns whether it did.
 func (n *testNode) killedAt(record int, args ...string) (outcome, bool) {
-	n.t.Helper()
-	faulty := *n
-	faulty.program = program(n.t, "kollet-faults")
-	faulty.env = append(faulty.env, fmt.Sprintf("KOLLET_KILL_AT_RECORD=%d", record))
+	n.T.Helper()
+	faulty := *n.Node // a copy, so that only this command is killed
+	faulty.Program = nodetest.Program(n.T, "kollet-faults")
+	faulty.Env = append(slices.Clone(faulty.Env), fmt.Sprintf("KOLLET_KILL_AT_RECORD=%d", record))
 	var out strings.Builder
-	cmd := faulty.command(args...)
+	cmd := faulty.Command(args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	_ = cmd.Run()
 	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return outcome{code: cmd.ProcessState.ExitCode(), stderr: out.String()}, status.Signaled() && status.Signal() == syscall.SIGKILL
+	return outcome{Code: cmd.ProcessState.ExitCode(), Stderr: out.String()}, status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // whole requires a healthy node whose image, config file and answer belong to the same
 // generation, and returns the index of the word that alpha answers.
 func (p *protocol) whole(t *testing.T, n *testNode, words []string) int {
 	t.Helper()
-	s := n.status()
+	s := n.Status()
 	if !s.Healthy || s.Interrupted {
 		t.Fatalf("status: %+v", s)
 	}
-	n.must(0, "verify")
+	n.Must(0, "verify")
 	p.onlyTheServices(t, n)
 	word := answer(t, "127.0.0.1:7001")
 	var history []agent.Entry
-	n.ask(&history, "history")
+	n.Ask(&history, "history")
 	for _, e := range history {
 		if e.Outcome == "" || e.Outcome == journal.Stuck {
 			t.Fatalf("the transaction to generation %d did not finish: %+v", e.Generation, e)
 		}
 	}
-	image := n.service("alpha").Image
+	image := n.Service("alpha").Image
 	for i, w := range words {
 		if w == word || w == "v1" && word == "one" {
 			if strings.HasPrefix(w, "v") && !strings.HasSuffix(image, ":"+w) {

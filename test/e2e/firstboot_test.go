@@ -68,20 +68,20 @@ func (p *protocol) save(t *testing.T, w io.Writer, tags ...string) {
 
 // archived writes a compressed image archive below the node's root.
 func (p *protocol) archived(n *testNode, path string, tags ...string) {
-	n.t.Helper()
+	n.T.Helper()
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
-	p.save(n.t.(*testing.T), z, tags...)
-	check(n.t, z.Close())
-	n.write(path, out.String())
+	p.save(n.T.(*testing.T), z, tags...)
+	check(n.T, z.Close())
+	n.Write(path, out.String())
 }
 
 // forget removes the tiny images from the engine.
 func (n *testNode) forget(p *protocol) {
-	n.t.Helper()
+	n.T.Helper()
 	for _, tag := range []string{"v1", "v2"} {
-		if image, err := n.engine.Image(n.t.Context(), p.registry.Addr+"/test/tiny:"+tag); err == nil {
-			check(n.t, n.engine.RemoveImage(n.t.Context(), image.ID))
+		if image, err := n.Engine.Image(n.T.Context(), p.registry.Addr+"/test/tiny:"+tag); err == nil {
+			check(n.T, n.Engine.RemoveImage(n.T.Context(), image.ID))
 		}
 	}
 }
@@ -90,26 +90,26 @@ func (n *testNode) forget(p *protocol) {
 func (p *protocol) fresh(t *testing.T) *testNode {
 	n := p.node(t)
 	n.forget(p)
-	check(t, os.MkdirAll(n.path("/run/systemd/system"), 0o755))
+	check(t, os.MkdirAll(n.Path("/run/systemd/system"), 0o755))
 	return n
 }
 
 func (n *testNode) finished() firstboot.Finished {
-	n.t.Helper()
-	data, err := os.ReadFile(n.path(firstboot.FinishedPath))
-	check(n.t, err)
+	n.T.Helper()
+	data, err := os.ReadFile(n.Path(firstboot.FinishedPath))
+	check(n.T, err)
 	var f firstboot.Finished
-	check(n.t, json.Unmarshal(data, &f))
+	check(n.T, json.Unmarshal(data, &f))
 	return f
 }
 
 func (n *testNode) log() string {
-	n.t.Helper()
-	data, err := os.ReadFile(n.path(firstboot.LogPath))
-	check(n.t, err)
+	n.T.Helper()
+	data, err := os.ReadFile(n.Path(firstboot.LogPath))
+	check(n.T, err)
 	for line := range strings.Lines(string(data)) {
 		if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ .*\n$`).MatchString(line) {
-			n.t.Errorf("a line without a time: %q", line)
+			n.T.Errorf("a line without a time: %q", line)
 		}
 	}
 	return string(data)
@@ -117,26 +117,26 @@ func (n *testNode) log() string {
 
 // untouched requires that a failed bootstrap left nothing on the node except its record.
 func (n *testNode) untouched(o outcome, words ...string) {
-	n.t.Helper()
-	contains(n.t, o.stderr, words...)
+	n.T.Helper()
+	contains(n.T, o.Stderr, words...)
 	f := n.finished()
 	if f.OK || f.Generation != 0 || f.Error == "" || f.Begun.IsZero() || f.Time.Before(f.Begun) {
-		n.t.Errorf("finished: %+v", f)
+		n.T.Errorf("finished: %+v", f)
 	}
-	contains(n.t, n.log(), append(words, "bootstrap finished: failed, exit status 1")...)
+	contains(n.T, n.log(), append(words, "bootstrap finished: failed, exit status 1")...)
 	if n.exists(firstboot.BegunPath) {
-		n.t.Error("the next boot would resume the bootstrap")
+		n.T.Error("the next boot would resume the bootstrap")
 	}
-	all, err := n.engine.List(n.t.Context(), map[string]string{node.LabelNode: n.path(node.StateDir)})
-	check(n.t, err)
-	left, _ := filepath.Glob(n.path(node.StateDir) + "/generations/*")
+	all, err := n.Engine.List(n.T.Context(), map[string]string{node.LabelNode: n.Path(node.StateDir)})
+	check(n.T, err)
+	left, _ := filepath.Glob(n.Path(node.StateDir) + "/generations/*")
 	if len(all) > 0 || len(left) > 0 {
-		n.t.Errorf("left: %+v, %q", all, left)
+		n.T.Errorf("left: %+v, %q", all, left)
 	}
 }
 
 func (n *testNode) exists(path string) bool {
-	_, err := os.Lstat(n.path(path))
+	_, err := os.Lstat(n.Path(path))
 	return err == nil
 }
 
@@ -145,27 +145,27 @@ func airGapped(t *testing.T, p *protocol) {
 	p.archived(n, "/media/images/tiny.tar.gz", "v1")
 	p.registry.Stop()
 	defer p.registry.Start()
-	o := n.must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "2s")
-	contains(t, o.stdout, "starting bootstrap of", "with kollet", "installed kollet-recover.service", "loading images from "+n.path("/media/images/tiny.tar.gz"),
+	o := n.Must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "2s")
+	contains(t, o.Stdout, "starting bootstrap of", "with kollet", "installed kollet-recover.service", "loading images from "+n.Path("/media/images/tiny.tar.gz"),
 		"check: done in", "bootstrap finished: committed; the node is on generation 1")
 	contains(t, n.log(), "starting bootstrap of", "with kollet", "loaded images from", "bootstrap finished: committed; the node is on generation 1")
 	if strings.Contains(n.log(), "s3cr3t-t0ken") {
 		t.Error("the log has a secret")
 	}
 	f := n.finished()
-	if !f.OK || f.Outcome != "committed" || f.Generation != 1 || f.Error != "" || !strings.HasPrefix(f.Engine, p.engine.name+" ") || f.Images["alpha"] == "" {
+	if !f.OK || f.Outcome != "committed" || f.Generation != 1 || f.Error != "" || !strings.HasPrefix(f.Engine, p.engine.Name+" ") || f.Images["alpha"] == "" {
 		t.Errorf("finished: %+v", f)
 	}
-	n.healthy(1)
-	n.must(0, "verify")
-	contains(t, n.must(0, "plan").stdout, "nothing to do")
+	n.Healthy(1)
+	n.Must(0, "verify")
+	contains(t, n.Must(0, "plan").Stdout, "nothing to do")
 
 	// A second bootstrap and a boot do nothing, and do not need the archive.
-	check(t, os.RemoveAll(n.path("/media")))
-	before := n.service("alpha")
-	contains(t, n.must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "0s").stdout, "bootstrap finished: nothing to do")
-	contains(t, n.boot(0).stdout, "nothing to recover", "nothing to resume")
-	same(t, before, n.service("alpha"))
+	check(t, os.RemoveAll(n.Path("/media")))
+	before := n.Service("alpha")
+	contains(t, n.Must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "0s").Stdout, "bootstrap finished: nothing to do")
+	contains(t, n.boot(0).Stdout, "nothing to recover", "nothing to resume")
+	same(t, before, n.Service("alpha"))
 
 	// An upgrade loads its image from an archive that the node file names, and skips
 	// archives whose images the engine already has.
@@ -173,26 +173,26 @@ func airGapped(t *testing.T, p *protocol) {
 	p.archived(n, "/media/images/1-old.tar.gz", "v1")
 	p.archived(n, "/media/images/2-new.tar.gz", "v2")
 	p.registry.Stop()
-	n.write("/etc/kollet/node.yaml", strings.Replace(n.read("/etc/kollet/node.yaml"), "tag: v1}", `tag: v2, pull_policy: never, archives: ["/media/images/*"]}`, 1))
-	o = n.must(0, "upgrade")
-	contains(t, o.stderr, "loading images from "+n.path("/media/images/2-new.tar.gz"))
-	if strings.Contains(o.stderr, "1-old") {
-		t.Errorf("loaded images that the engine has:\n%s", o.stderr)
+	n.Write("/etc/kollet/node.yaml", strings.Replace(n.read("/etc/kollet/node.yaml"), "tag: v1}", `tag: v2, pull_policy: never, archives: ["/media/images/*"]}`, 1))
+	o = n.Must(0, "upgrade")
+	contains(t, o.Stderr, "loading images from "+n.Path("/media/images/2-new.tar.gz"))
+	if strings.Contains(o.Stderr, "1-old") {
+		t.Errorf("loaded images that the engine has:\n%s", o.Stderr)
 	}
-	n.healthy(2)
-	n.must(0, "verify")
-	if o := n.must(0, "bootstrap"); strings.Contains(o.stdout, "loading") {
-		t.Errorf("loaded again:\n%s", o.stdout)
+	n.Healthy(2)
+	n.Must(0, "verify")
+	if o := n.Must(0, "bootstrap"); strings.Contains(o.Stdout, "loading") {
+		t.Errorf("loaded again:\n%s", o.Stdout)
 	}
-	n.must(0, "rollback")
-	n.healthy(3)
-	n.must(0, "verify")
+	n.Must(0, "rollback")
+	n.Healthy(3)
+	n.Must(0, "verify")
 }
 
 func (n *testNode) read(path string) string {
-	n.t.Helper()
-	data, err := os.ReadFile(n.path(path))
-	check(n.t, err)
+	n.T.Helper()
+	data, err := os.ReadFile(n.Path(path))
+	check(n.T, err)
 	return string(data)
 }
 
@@ -200,92 +200,92 @@ func badArchives(t *testing.T, p *protocol) {
 	n := p.fresh(t)
 	p.archived(n, "/good.tar.gz", "v1")
 	p.archived(n, "/other.tar.gz", "v2")
-	n.write("/short.tar.gz", n.read("/good.tar.gz")[:10_000])
-	n.write("/text.tar", "no archive\n")
+	n.Write("/short.tar.gz", n.read("/good.tar.gz")[:10_000])
+	n.Write("/text.tar", "no archive\n")
 	p.registry.Stop()
 	defer p.registry.Start()
 	bootstrap := func(args ...string) outcome {
 		t.Helper()
-		return n.must(1, append([]string{"bootstrap", "--wait", "0s"}, args...)...)
+		return n.Must(1, append([]string{"bootstrap", "--wait", "0s"}, args...)...)
 	}
 	n.untouched(bootstrap("--archive", "/none.tar"), "nothing was touched", "/none.tar: file does not exist; put the archive there, or mount the drive")
 	n.untouched(bootstrap("--archive", "/short.tar.gz"), "nothing was touched", "/short.tar.gz: the archive is damaged or truncated: unexpected EOF; copy it again")
 	n.untouched(bootstrap("--archive", "/text.tar"), "nothing was touched", "/text.tar: the archive is damaged or truncated")
 	n.untouched(bootstrap("--archive", "/other.tar.gz"), "nothing was touched", "cannot be reached", "no image archive has it: ", "/other.tar.gz has "+p.registry.Addr+"/test/tiny:v2")
 	n.untouched(bootstrap("--archive", "/other.tar.gz", "--pull", "never"), "tiny:v1 is not on this machine, and images.pull_policy is never; no image archive has it", "/other.tar.gz has")
-	o := n.must(2, "bootstrap", "--archive", "relative.tar")
-	contains(t, o.stderr, "expected an absolute path")
+	o := n.Must(2, "bootstrap", "--archive", "relative.tar")
+	contains(t, o.Stderr, "expected an absolute path")
 	// bootstrap waits for the drive that holds the archive.
 	begun := time.Now()
-	o = n.must(1, "bootstrap", "--wait", "1s", "--pull", "never", "--archive", "/late/*.tar.gz")
-	contains(t, o.stdout, "waiting for image archive /late/*.tar.gz, 1s more at most")
-	contains(t, o.stderr, "waited 1s for image archive /late/*.tar.gz")
+	o = n.Must(1, "bootstrap", "--wait", "1s", "--pull", "never", "--archive", "/late/*.tar.gz")
+	contains(t, o.Stdout, "waiting for image archive /late/*.tar.gz, 1s more at most")
+	contains(t, o.Stderr, "waited 1s for image archive /late/*.tar.gz")
 	if took := time.Since(begun); took < time.Second {
 		t.Errorf("waited only %v", took)
 	}
 	time.AfterFunc(time.Second, func() {
-		_ = os.Mkdir(n.path("/late"), 0o755)
-		_ = os.Rename(n.path("/good.tar.gz"), n.path("/late/good.tar.gz"))
+		_ = os.Mkdir(n.Path("/late"), 0o755)
+		_ = os.Rename(n.Path("/good.tar.gz"), n.Path("/late/good.tar.gz"))
 	})
-	n.must(0, "bootstrap", "--wait", "1m", "--pull", "never", "--archive", "/text.tar", "--archive", "/late/*.tar.gz")
-	n.healthy(n.finished().Generation)
+	n.Must(0, "bootstrap", "--wait", "1m", "--pull", "never", "--archive", "/text.tar", "--archive", "/late/*.tar.gz")
+	n.Healthy(n.finished().Generation)
 }
 
 func fullDisk(t *testing.T, p *protocol) {
 	n := p.fresh(t)
-	state := n.path(node.StateDir)
+	state := n.Path(node.StateDir)
 	check(t, os.MkdirAll(state, 0o700))
 	check(t, syscall.Mount("tmpfs", state, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() { _ = syscall.Unmount(state, syscall.MNT_DETACH) })
-	o := n.must(1, "bootstrap", "--wait", "0s")
+	o := n.Must(1, "bootstrap", "--wait", "0s")
 	n.untouched(o, "nothing was touched: check disk "+state+": only ", "free 512MiB")
 	if n.imageThere(p) {
 		t.Error("the image was pulled despite the full disk")
 	}
 	// With no free byte, even the record of the failure cannot be written.
-	check(t, os.Remove(n.path(firstboot.FinishedPath)))
+	check(t, os.Remove(n.Path(firstboot.FinishedPath)))
 	err := os.WriteFile(state+"/filler", make([]byte, 2<<20), 0o600)
 	if err == nil {
 		t.Fatal("the disk is not full")
 	}
-	o = n.must(1, "bootstrap", "--wait", "0s")
-	contains(t, o.stderr, "nothing was touched: write "+state+"/provision-begun: ", "no space left on device; free disk space, and run `kollet bootstrap`")
+	o = n.Must(1, "bootstrap", "--wait", "0s")
+	contains(t, o.Stderr, "nothing was touched: write "+state+"/provision-begun: ", "no space left on device; free disk space, and run `kollet bootstrap`")
 	contains(t, n.log(), "no space left on device")
 }
 
 func (n *testNode) imageThere(p *protocol) bool {
-	_, err := n.engine.Image(n.t.Context(), p.registry.Addr+"/test/tiny:v1")
+	_, err := n.Engine.Image(n.T.Context(), p.registry.Addr+"/test/tiny:v1")
 	return err == nil
 }
 
 func lateEngine(t *testing.T, p *protocol) {
 	n := p.fresh(t)
-	p.engine.kill()
+	p.engine.Kill()
 	var up sync.WaitGroup
 	up.Go(func() {
 		time.Sleep(3 * time.Second)
-		p.engine.start()
+		p.engine.Start()
 	})
-	o := n.kollet("bootstrap", "--wait", "1m")
+	o := n.Kollet("bootstrap", "--wait", "1m")
 	up.Wait()
-	if o.code != 0 {
-		t.Fatalf("exit status %d\n%s", o.code, o.all())
+	if o.Code != 0 {
+		t.Fatalf("exit status %d\n%s", o.Code, o.All())
 	}
-	contains(t, o.stdout, "waiting for the container engine, 1m0s more at most: ", p.engine.socket[strings.Index(p.engine.socket, "/run"):])
-	n.healthy(1)
+	contains(t, o.Stdout, "waiting for the container engine, 1m0s more at most: ", p.engine.Socket[strings.Index(p.engine.Socket, "/run"):])
+	n.Healthy(1)
 }
 
 func noEngine(t *testing.T, p *protocol) {
 	n := p.fresh(t)
-	p.engine.kill()
+	p.engine.Kill()
 	begun := time.Now()
-	o := n.kollet("bootstrap", "--wait", "2s")
+	o := n.Kollet("bootstrap", "--wait", "2s")
 	took := time.Since(begun)
 	// A boot needs no engine if there is nothing to recover.
 	n.boot(0)
-	p.engine.start()
-	if o.code != 1 || took < 2*time.Second || took > 20*time.Second {
-		t.Fatalf("exit status %d after %v\n%s", o.code, took, o.all())
+	p.engine.Start()
+	if o.Code != 1 || took < 2*time.Second || took > 20*time.Second {
+		t.Fatalf("exit status %d after %v\n%s", o.Code, took, o.All())
 	}
 	n.untouched(o, "waited 2s for the container engine: ", "start it")
 	if f := n.finished(); f.Outcome != firstboot.Failed {
@@ -301,19 +301,19 @@ func lateRegistry(t *testing.T, p *protocol) {
 		time.Sleep(2 * time.Second)
 		p.registry.Start()
 	})
-	o := n.kollet("bootstrap", "--wait", "1m")
+	o := n.Kollet("bootstrap", "--wait", "1m")
 	up.Wait()
-	if o.code != 0 {
-		t.Fatalf("exit status %d\n%s", o.code, o.all())
+	if o.Code != 0 {
+		t.Fatalf("exit status %d\n%s", o.Code, o.All())
 	}
-	contains(t, o.stdout, "waiting for the registry of "+p.registry.Addr+"/test/tiny:v1, 1m0s more at most: ", "cannot be reached")
-	n.healthy(1)
+	contains(t, o.Stdout, "waiting for the registry of "+p.registry.Addr+"/test/tiny:v1, 1m0s more at most: ", "cannot be reached")
+	n.Healthy(1)
 
 	// bootstrap does not wait for an image that the registry does not have.
-	n.clear()
+	n.Clear()
 	n = p.fresh(t)
 	begun := time.Now()
-	n.untouched(n.must(1, "bootstrap", "--tag", "none", "--image", "alpha=tiny:none", "--wait", "1m"), "check the image's name and tag there")
+	n.untouched(n.Must(1, "bootstrap", "--tag", "none", "--image", "alpha=tiny:none", "--wait", "1m"), "check the image's name and tag there")
 	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("waited for %v", took)
 	}
@@ -336,7 +336,7 @@ func reportedToCloudInit(t *testing.T, p *protocol) {
 		ok   bool
 	}{{[]string{"--pull", "never"}, false}, {nil, true}, {nil, true}} {
 		dir := t.TempDir()
-		args := append([]string{"-c", runParts, dir}, n.command(append([]string{"bootstrap"}, c.args...)...).Args...)
+		args := append([]string{"-c", runParts, dir}, n.Command(append([]string{"bootstrap"}, c.args...)...).Args...)
 		out, err := exec.Command("/usr/bin/python3", args...).CombinedOutput()
 		if (err == nil) != c.ok || !c.ok && !strings.Contains(string(out), "Runparts: 1 failures (runcmd)") {
 			t.Fatalf("%v: %v\n%s", c.args, err, out)

@@ -9,19 +9,19 @@ func TestOpenvswitchNode(t *testing.T) {
 }
 
 func openvswitch(t *testing.T, c *compute) {
-	c.write("/etc/kollet/config/neutron/openvswitch_agent.ini", "[ovs]\ndatapath_type = netdev\n")
-	c.configure()
-	c.must(0, "bootstrap")
-	if s := c.healthy(1); len(s.Services) != 5 {
+	c.Write("/etc/kollet/config/neutron/openvswitch_agent.ini", "[ovs]\ndatapath_type = netdev\n")
+	c.Configure()
+	c.Must(0, "bootstrap")
+	if s := c.Healthy(1); len(s.Services) != 5 {
 		t.Fatalf("services: %+v", s.Services)
 	}
-	c.connected("neutron-openvswitch-agent")
-	contains(t, c.must(0, "exec", "openvswitch-vswitchd", "--", "ovs-vsctl", "list-br").stdout, "br-int")
-	c.must(0, "verify")
-	c.images = map[string]string{"neutron-openvswitch-agent": newVersion}
-	libvirt, db := c.service("nova-libvirt"), c.service("openvswitch-db-server")
-	c.upgrade()
-	same(t, libvirt, c.service("nova-libvirt"))
-	same(t, db, c.service("openvswitch-db-server"))
-	c.connected("neutron-openvswitch-agent")
+	c.Connected("neutron-openvswitch-agent")
+	contains(t, c.Must(0, "exec", "openvswitch-vswitchd", "--", "ovs-vsctl", "list-br").Stdout, "br-int")
+	c.Must(0, "verify")
+	c.Images = map[string]string{"neutron-openvswitch-agent": newVersion}
+	libvirt, db := c.Service("nova-libvirt"), c.Service("openvswitch-db-server")
+	c.Upgrade()
+	same(t, libvirt, c.Service("nova-libvirt"))
+	same(t, db, c.Service("openvswitch-db-server"))
+	c.Connected("neutron-openvswitch-agent")
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/kollet/kollet/agent/firstboot"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/test/machine"
 )
 
 // boot runs the commands of the systemd unit, as each boot does.
 func (n *testNode) boot(code int) outcome {
-	n.t.Helper()
-	unit, err := os.ReadFile(n.path("/etc/systemd/system/" + firstboot.UnitName))
-	check(n.t, err)
+	n.T.Helper()
+	unit, err := os.ReadFile(n.Path("/etc/systemd/system/" + firstboot.UnitName))
+	check(n.T, err)
 	var all outcome
 	for line := range strings.Lines(string(unit)) {
 		command, ok := strings.CutPrefix(strings.TrimSpace(line), "ExecStart=")
@@ -30,13 +31,13 @@ func (n *testNode) boot(code int) outcome {
 		cmd := exec.Command("sh", "-c", command) // none of its characters is special to a shell
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		_ = cmd.Run()
-		all = outcome{cmd.ProcessState.ExitCode(), all.stdout + stdout.String(), all.stderr + stderr.String()}
-		if all.code != 0 {
+		all = outcome{Code: cmd.ProcessState.ExitCode(), Stdout: all.Stdout + stdout.String(), Stderr: all.Stderr + stderr.String()}
+		if all.Code != 0 {
 			break
 		}
 	}
-	if all.code != code {
-		n.t.Fatalf("boot: exit status %d, want %d\n%s\n%s", all.code, code, unit, all.all())
+	if all.Code != code {
+		n.T.Fatalf("boot: exit status %d, want %d\n%s\n%s", all.Code, code, unit, all.All())
 	}
 	return all
 }
@@ -49,11 +50,11 @@ func killedBootstrap(t *testing.T, p *protocol) {
 		if record > 40 {
 			t.Fatal("the bootstrap does not end")
 		}
-		n.t = t
+		n.T = t
 		o, killed := n.killedAt(record, "bootstrap", "--wait", "10s")
 		if !killed {
-			if record < 10 || o.code != 0 {
-				t.Fatalf("record %d: exit status %d\n%s", record, o.code, o.all())
+			if record < 10 || o.Code != 0 {
+				t.Fatalf("record %d: exit status %d\n%s", record, o.Code, o.All())
 			}
 			break
 		}
@@ -62,30 +63,30 @@ func killedBootstrap(t *testing.T, p *protocol) {
 		}
 		n.useUnit()
 		out := n.boot(0)
-		contains(t, out.stdout, "was interrupted; continuing it", "bootstrap finished: committed")
+		contains(t, out.Stdout, "was interrupted; continuing it", "bootstrap finished: committed")
 		f := n.finished()
 		if !f.OK || f.Outcome != "committed" || f.Generation == 0 || n.exists(firstboot.BegunPath) {
 			t.Fatalf("record %d: finished: %+v", record, f)
 		}
-		n.healthy(f.Generation)
-		n.must(0, "verify")
-		contains(t, n.boot(0).stdout, "nothing to recover", "nothing to resume")
-		n.clear()
+		n.Healthy(f.Generation)
+		n.Must(0, "verify")
+		contains(t, n.boot(0).Stdout, "nothing to recover", "nothing to resume")
+		n.Clear()
 		n = p.fresh(t)
 	}
 }
 
 // useUnit makes the unit run the program without fault injection.
 func (n *testNode) useUnit() {
-	n.t.Helper()
+	n.T.Helper()
 	path := "/etc/systemd/system/" + firstboot.UnitName
-	n.write(path, strings.ReplaceAll(n.read(path), "kollet-faults", "kollet"))
+	n.Write(path, strings.ReplaceAll(n.read(path), "kollet-faults", "kollet"))
 }
 
 func shutDownBootstrap(t *testing.T, p *protocol) {
 	n := p.fresh(t)
 	p.registry.Stop()
-	cmd := n.command("bootstrap", "--wait", "1m")
+	cmd := n.Command("bootstrap", "--wait", "1m")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	check(t, cmd.Start())
@@ -103,34 +104,34 @@ func shutDownBootstrap(t *testing.T, p *protocol) {
 		t.Fatalf("the bootstrap finished: %+v", n.finished())
 	}
 	n.boot(0)
-	n.healthy(n.finished().Generation)
+	n.Healthy(n.finished().Generation)
 }
 
 func (n *testNode) await(what string, holds func() bool) {
-	n.t.Helper()
+	n.T.Helper()
 	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			n.t.Fatalf("still waiting: %s", what)
+			n.T.Fatalf("still waiting: %s", what)
 		}
 	}
 }
 
 func killedAgain(t *testing.T, p *protocol) {
 	n := p.fresh(t)
-	n.must(0, "bootstrap")
+	n.Must(0, "bootstrap")
 	p.configure(n, "v2", "two", "")
 	if _, killed := n.killedAt(6, "bootstrap"); !killed {
 		t.Fatal("the bootstrap was not killed")
 	}
 	n.useUnit()
 	o := n.boot(1)
-	contains(t, o.stderr, "the bootstrap was interrupted, and the node is on generation 1 as before")
-	n.healthy(1)
+	contains(t, o.Stderr, "the bootstrap was interrupted, and the node is on generation 1 as before")
+	n.Healthy(1)
 	if f := n.finished(); f.OK || f.Generation != 1 {
 		t.Errorf("finished: %+v", f)
 	}
 	n.boot(0)
-	n.must(0, "bootstrap")
+	n.Must(0, "bootstrap")
 	if word := answer(t, "127.0.0.1:7001"); word != "two" {
 		t.Errorf("alpha answers %q", word)
 	}
@@ -141,7 +142,7 @@ func killedAgain(t *testing.T, p *protocol) {
 // restart policy, and the commands of a boot do the rest.
 func powerLoss(t *testing.T, p *protocol) {
 	n := p.fresh(t)
-	n.must(0, "bootstrap")
+	n.Must(0, "bootstrap")
 	tags := []string{"v1", "v2"}
 	at, cuts := 0, 0
 	for record := 1; ; record += 2 {
@@ -152,7 +153,7 @@ func powerLoss(t *testing.T, p *protocol) {
 		cuts++
 		p.cutPower(n)
 		n.boot(0)
-		n.await("all services are healthy", func() bool { return n.status().Healthy })
+		n.await("all services are healthy", func() bool { return n.Status().Healthy })
 		at = p.whole(t, n, tags)
 	}
 	if cuts < 8 {
@@ -162,10 +163,10 @@ func powerLoss(t *testing.T, p *protocol) {
 
 // cutPower kills the engine and every container, and starts the engine again.
 func (p *protocol) cutPower(n *testNode) {
-	n.t.Helper()
-	all, err := n.engine.List(n.t.Context(), map[string]string{node.LabelNode: n.path(node.StateDir)})
-	check(n.t, err)
-	p.engine.kill()
+	n.T.Helper()
+	all, err := n.Engine.List(n.T.Context(), map[string]string{node.LabelNode: n.Path(node.StateDir)})
+	check(n.T, err)
+	p.engine.Kill()
 	for _, c := range all {
 		if c.State == containers.StateRunning {
 			_ = syscall.Kill(c.PID, syscall.SIGKILL)
@@ -182,5 +183,6 @@ func (p *protocol) cutPower(n *testNode) {
 		}
 		return true
 	})
-	p.engine.start()
+	machine.NewBoot(n.T)
+	p.engine.Start()
 }

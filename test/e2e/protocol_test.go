@@ -18,6 +18,7 @@ import (
 	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestProtocol runs the upgrade protocol with small services through success, every
@@ -29,10 +30,10 @@ func TestProtocol(t *testing.T) {
 // onBoth runs a test on each engine.
 func onBoth(t *testing.T, test func(*testing.T, *protocol)) {
 	t.Run("docker", func(t *testing.T) {
-		test(t, &protocol{engine: onDocker(machine.Dockerd(t)), registry: machine.NewRegistry(t)})
+		test(t, &protocol{engine: nodetest.OnDocker(machine.Dockerd(t)), registry: machine.NewRegistry(t)})
 	})
 	t.Run("containerd", func(t *testing.T) {
-		test(t, &protocol{engine: onContainerd(machine.NewContainerd(t)), registry: machine.NewRegistry(t)})
+		test(t, &protocol{engine: nodetest.OnContainerd(machine.NewContainerd(t)), registry: machine.NewRegistry(t)})
 	})
 }
 
@@ -45,8 +46,10 @@ func scenarios(t *testing.T, p *protocol) {
 		"bootstrap creates the first generation once":             bootstrapOnce,
 		"a changed file replaces the services that read it":       changedFile,
 		"an upgrade and a rollback replace image and files":       upgradeAndRollback,
+		"an image for one upgrade is taken back aloud":            imageForOneUpgrade,
 		"services are added and removed":                          addAndRemove,
 		"a group of services is cut over as one":                  group,
+		"a service is replaced with its dependencies":             replacedWithDependencies,
 		"a changed probe replaces nothing":                        changedProbe,
 		"a program that does not exist fails the stage step":      brokenEntrypoint,
 		"a service that fails is rolled back":                     failingService,
@@ -66,7 +69,7 @@ func scenarios(t *testing.T, p *protocol) {
 }
 
 type protocol struct {
-	engine   engineUnderTest
+	engine   nodetest.Engine
 	registry *machine.Registry
 }
 
@@ -75,14 +78,14 @@ type protocol struct {
 func (p *protocol) node(t *testing.T) *testNode {
 	n := newNodeOn(t, p.engine)
 	p.configure(n, "v1", "one", "")
-	n.write("/etc/kollet/secrets/token", "s3cr3t-t0ken\n")
+	n.Write("/etc/kollet/secrets/token", "s3cr3t-t0ken\n")
 	return n
 }
 
 // configure writes the node file: tag is the tag of alpha's image, word is in its
 // config file, and more is added to the services.
 func (p *protocol) configure(n *testNode, tag, word, more string) {
-	n.write("/etc/kollet/node.yaml", fmt.Sprintf(`profile: none
+	n.Write("/etc/kollet/node.yaml", fmt.Sprintf(`profile: none
 engine: %s
 images: {registry: %s/test, tag: v1}
 vars: {word: %q}
@@ -103,11 +106,11 @@ services:
     config:
       - {content: "beta", dest: /etc/beta.conf, owner: nova, perm: "0600"}
     healthcheck: [{tcp: "127.0.0.1:7002", start_period: 5s, stable: 200ms, interval: 50ms}]
-%s`, p.engine.name, p.registry.Addr, word, tag, more))
+%s`, p.engine.Name, p.registry.Addr, word, tag, more))
 }
 
 // same requires that a service still runs in the same container and process.
-func same(t *testing.T, before, after agent.ServiceStatus) {
+func same(t testing.TB, before, after agent.ServiceStatus) {
 	t.Helper()
 	if before.Container != after.Container || before.PID != after.PID || before.Since != after.Since {
 		t.Fatalf("%s was replaced or restarted: %+v, now %+v", before.Name, before, after)
@@ -117,82 +120,82 @@ func same(t *testing.T, before, after agent.ServiceStatus) {
 func bootstrapOnce(t *testing.T, p *protocol) {
 	n := p.node(t)
 	var r upgrade.Result
-	n.ask(&r, "bootstrap")
+	n.Ask(&r, "bootstrap")
 	if r.Outcome != journal.Committed || r.To != 1 {
 		t.Fatalf("bootstrap: %+v", r)
 	}
-	n.healthy(1)
+	n.Healthy(1)
 	if word := answer(t, "127.0.0.1:7001"); word != "one" {
 		t.Fatalf("alpha answers %q", word)
 	}
 	for _, name := range []string{"alpha", "beta"} {
-		c, err := n.engine.Inspect(context.Background(), name)
+		c, err := n.Engine.Inspect(context.Background(), name)
 		check(t, err)
 		if c.Spec.Restart != containers.RestartAlways {
 			t.Fatalf("%s has restart policy %s", name, c.Spec.Restart)
 		}
 	}
-	before := n.service("alpha")
-	n.ask(&r, "bootstrap")
+	before := n.Service("alpha")
+	n.Ask(&r, "bootstrap")
 	if r.Outcome != journal.Unchanged {
 		t.Fatalf("second bootstrap: %+v", r)
 	}
-	same(t, before, n.service("alpha"))
-	n.must(0, "verify")
-	contains(t, n.must(0, "plan", "--exit-code").all(), "")
+	same(t, before, n.Service("alpha"))
+	n.Must(0, "verify")
+	contains(t, n.Must(0, "plan", "--exit-code").All(), "")
 }
 
 func changedFile(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	beta := n.service("beta")
+	n.Must(0, "bootstrap")
+	beta := n.Service("beta")
 	p.configure(n, "v1", "two", "")
-	plan := n.must(3, "plan", "--exit-code")
-	contains(t, plan.stdout, "alpha", "-one", "+two")
-	if strings.Contains(plan.all(), "s3cr3t") {
-		t.Fatalf("the plan shows a secret:\n%s", plan.all())
+	plan := n.Must(3, "plan", "--exit-code")
+	contains(t, plan.Stdout, "alpha", "-one", "+two")
+	if strings.Contains(plan.All(), "s3cr3t") {
+		t.Fatalf("the plan shows a secret:\n%s", plan.All())
 	}
-	n.must(0, "upgrade")
-	n.healthy(2)
-	same(t, beta, n.service("beta"))
+	n.Must(0, "upgrade")
+	n.Healthy(2)
+	same(t, beta, n.Service("beta"))
 	if word := answer(t, "127.0.0.1:7001"); word != "two" {
 		t.Fatalf("alpha answers %q", word)
 	}
 	// The plan reports that a secret changed, and does not show it.
-	n.write("/etc/kollet/secrets/token", "an0ther-t0ken\n")
-	plan = n.must(3, "plan", "--exit-code")
-	contains(t, plan.stdout, "alpha", "/etc/alpha.conf", "secret")
-	n.must(0, "upgrade")
-	same(t, beta, n.service("beta"))
-	n.must(0, "verify")
+	n.Write("/etc/kollet/secrets/token", "an0ther-t0ken\n")
+	plan = n.Must(3, "plan", "--exit-code")
+	contains(t, plan.Stdout, "alpha", "/etc/alpha.conf", "secret")
+	n.Must(0, "upgrade")
+	same(t, beta, n.Service("beta"))
+	n.Must(0, "verify")
 }
 
 func upgradeAndRollback(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	first := n.service("alpha")
+	n.Must(0, "bootstrap")
+	first := n.Service("alpha")
 	p.configure(n, "v2", "two", "")
-	n.must(0, "upgrade")
-	second := n.service("alpha")
+	n.Must(0, "upgrade")
+	second := n.Service("alpha")
 	if second.ImageID == first.ImageID || answer(t, "127.0.0.1:7001") != "two" {
 		t.Fatalf("not upgraded: %+v", second)
 	}
 	var r upgrade.Result
-	n.ask(&r, "rollback")
+	n.Ask(&r, "rollback")
 	if r.Outcome != journal.Committed || r.To != 3 {
 		t.Fatalf("rollback: %+v", r)
 	}
-	n.healthy(3)
-	if back := n.service("alpha"); back.ImageID != first.ImageID || answer(t, "127.0.0.1:7001") != "one" {
+	n.Healthy(3)
+	if back := n.Service("alpha"); back.ImageID != first.ImageID || answer(t, "127.0.0.1:7001") != "one" {
 		t.Fatalf("not rolled back: %+v", back)
 	}
-	n.must(0, "rollback", "2")
-	if n.service("alpha").ImageID != second.ImageID || answer(t, "127.0.0.1:7001") != "two" {
+	n.Must(0, "rollback", "2")
+	if n.Service("alpha").ImageID != second.ImageID || answer(t, "127.0.0.1:7001") != "two" {
 		t.Fatal("the node is not on generation 2")
 	}
-	n.must(0, "verify")
+	n.Must(0, "verify")
 	var history []agent.Entry
-	n.ask(&history, "history")
+	n.Ask(&history, "history")
 	if len(history) != 4 || history[0].Reason != "rollback to 2" || !history[0].Current || history[1].Outcome != journal.Committed {
 		t.Fatalf("history: %+v", history)
 	}
@@ -200,7 +203,7 @@ func upgradeAndRollback(t *testing.T, p *protocol) {
 	if gap.Opened <= 0 || gap.Healthy < gap.Opened {
 		t.Fatalf("gaps: %+v", history[0].Gaps)
 	}
-	contains(t, n.must(2, "rollback", "77").stderr, "generation 77")
+	contains(t, n.Must(2, "rollback", "77").Stderr, "generation 77")
 }
 
 const gamma = `  gamma:
@@ -211,23 +214,23 @@ const gamma = `  gamma:
 
 func addAndRemove(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	alpha := n.service("alpha")
+	n.Must(0, "bootstrap")
+	alpha := n.Service("alpha")
 	p.configure(n, "v1", "one", gamma)
-	n.must(0, "upgrade")
-	n.healthy(2)
-	same(t, alpha, n.service("alpha"))
+	n.Must(0, "upgrade")
+	n.Healthy(2)
+	same(t, alpha, n.Service("alpha"))
 	answer(t, "127.0.0.1:7003")
 	p.configure(n, "v1", "one", "")
-	contains(t, n.must(3, "plan", "--exit-code").stdout, "gamma", "remove")
-	n.must(0, "upgrade")
-	if s := n.healthy(3); len(s.Services) != 2 {
+	contains(t, n.Must(3, "plan", "--exit-code").Stdout, "gamma", "remove")
+	n.Must(0, "upgrade")
+	if s := n.Healthy(3); len(s.Services) != 2 {
 		t.Fatalf("gamma is still there: %+v", s)
 	}
-	if _, err := n.engine.Inspect(context.Background(), "gamma"); err == nil {
+	if _, err := n.Engine.Inspect(context.Background(), "gamma"); err == nil {
 		t.Fatal("gamma's container is still there")
 	}
-	n.must(0, "rollback")
+	n.Must(0, "rollback")
 	answer(t, "127.0.0.1:7003")
 }
 
@@ -236,15 +239,15 @@ func group(t *testing.T, p *protocol) {
 	grouped := func(tag, more string) {
 		p.configure(n, tag, "one", strings.Replace(more, "    health", "    group: pair\n    health", 1))
 		text := strings.Replace(n.read("/etc/kollet/node.yaml"), "  alpha:\n", "  alpha:\n    group: pair\n", 1)
-		n.write("/etc/kollet/node.yaml", text)
+		n.Write("/etc/kollet/node.yaml", text)
 	}
 	grouped("v1", gamma)
-	n.must(0, "bootstrap")
+	n.Must(0, "bootstrap")
 	grouped("v2", strings.Replace(gamma, "image: tiny", "image: tiny:v2", 1))
-	n.must(0, "upgrade")
-	n.healthy(2)
+	n.Must(0, "upgrade")
+	n.Healthy(2)
 	var e []agent.Entry
-	n.ask(&e, "history")
+	n.Ask(&e, "history")
 	found := false
 	for _, step := range e[0].Steps {
 		found = found || step.Step == "cut over alpha, gamma"
@@ -254,38 +257,82 @@ func group(t *testing.T, p *protocol) {
 	}
 }
 
+// As libvirt and nova-compute: beta stops before alpha, and starts after it.
+func replacedWithDependencies(t *testing.T, p *protocol) {
+	n := p.node(t)
+	configure := func(tag, more string) {
+		p.configure(n, tag, "one", "")
+		text := strings.Replace(n.read("/etc/kollet/node.yaml"), "  alpha:\n", "  alpha:\n    group: pair\n"+more, 1)
+		text = strings.Replace(text, "  beta:\n", "  beta:\n    group: pair\n    replace_with_dependencies: true\n", 1)
+		n.Write("/etc/kollet/node.yaml", text)
+	}
+	configure("v1", "")
+	n.Must(0, "bootstrap")
+	alpha, beta := n.Service("alpha"), n.Service("beta")
+	configure("v2", "")
+	contains(t, n.Must(0, "plan").Stdout, "alpha, which it depends on, is replaced")
+	var r upgrade.Result
+	n.Ask(&r, "upgrade")
+	n.Healthy(2)
+	if n.Service("alpha").Container == alpha.Container || n.Service("beta").Container == beta.Container {
+		t.Fatalf("not both were replaced: %+v", n.Status())
+	}
+	if a, b := r.Gaps["alpha"], r.Gaps["beta"]; b.Healthy <= a.Healthy {
+		t.Errorf("beta was away for a shorter time than alpha, which stopped later and started earlier: %+v", r.Gaps)
+	}
+	n.Must(0, "verify")
+
+	// A failure brings both back.
+	alpha, beta = n.Service("alpha"), n.Service("beta")
+	configure("v1", "    environment: {PATH: /bin}\n    entrypoint: [/bin/tiny, fail, \"the disk is gone\"]\n")
+	contains(t, n.Must(1, "upgrade").Stderr, "the disk is gone", "back on generation 2")
+	n.Healthy(2)
+	if n.Service("alpha").Container != alpha.Container || n.Service("beta").Container != beta.Container {
+		t.Fatalf("other containers run: %+v", n.Status())
+	}
+	n.Must(0, "verify")
+
+	// beta alone.
+	configure("v2", "")
+	alpha = n.Service("alpha")
+	text := strings.Replace(n.read("/etc/kollet/node.yaml"), `content: "beta"`, `content: "changed"`, 1)
+	n.Write("/etc/kollet/node.yaml", text)
+	n.Must(0, "upgrade")
+	same(t, alpha, n.Service("alpha"))
+}
+
 func changedProbe(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	alpha, beta := n.service("alpha"), n.service("beta")
-	data, err := os.ReadFile(n.path("/etc/kollet/node.yaml"))
+	n.Must(0, "bootstrap")
+	alpha, beta := n.Service("alpha"), n.Service("beta")
+	data, err := os.ReadFile(n.Path("/etc/kollet/node.yaml"))
 	check(t, err)
-	n.write("/etc/kollet/node.yaml", strings.Replace(string(data), "start_period: 5s", "start_period: 6s", 1))
-	n.must(3, "plan", "--exit-code")
-	n.must(0, "upgrade")
-	n.healthy(2)
-	same(t, alpha, n.service("alpha"))
-	same(t, beta, n.service("beta"))
+	n.Write("/etc/kollet/node.yaml", strings.Replace(string(data), "start_period: 5s", "start_period: 6s", 1))
+	n.Must(3, "plan", "--exit-code")
+	n.Must(0, "upgrade")
+	n.Healthy(2)
+	same(t, alpha, n.Service("alpha"))
+	same(t, beta, n.Service("beta"))
 }
 
 // untouched requires that the failed upgrade changed no running service, and that the
 // next upgrade succeeds.
 func untouched(t *testing.T, p *protocol, n *testNode, alpha, beta agent.ServiceStatus) {
 	t.Helper()
-	n.healthy(alpha.Generation)
-	same(t, alpha, n.service("alpha"))
-	same(t, beta, n.service("beta"))
-	n.must(0, "verify")
+	n.Healthy(alpha.Generation)
+	same(t, alpha, n.Service("alpha"))
+	same(t, beta, n.Service("beta"))
+	n.Must(0, "verify")
 	p.onlyTheServices(t, n)
 	p.configure(n, "v2", "fine", "")
-	n.must(0, "upgrade")
-	n.must(0, "verify")
+	n.Must(0, "upgrade")
+	n.Must(0, "verify")
 }
 
 // onlyTheServices requires that the node has exactly the containers of its two services.
 func (p *protocol) onlyTheServices(t *testing.T, n *testNode) {
 	t.Helper()
-	all, err := n.engine.List(context.Background(), map[string]string{node.LabelNode: filepath.Join(n.root, node.StateDir)})
+	all, err := n.Engine.List(context.Background(), map[string]string{node.LabelNode: filepath.Join(n.Root, node.StateDir)})
 	check(t, err)
 	if len(all) != 2 {
 		for _, c := range all {
@@ -297,71 +344,71 @@ func (p *protocol) onlyTheServices(t *testing.T, n *testNode) {
 
 func brokenEntrypoint(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	alpha, beta := n.service("alpha"), n.service("beta")
+	n.Must(0, "bootstrap")
+	alpha, beta := n.Service("alpha"), n.Service("beta")
 	p.configure(n, "broken", "two", "")
-	o := n.must(1, "upgrade")
-	contains(t, o.stderr, "stage alpha", "/no/such/program", "nothing was touched")
+	o := n.Must(1, "upgrade")
+	contains(t, o.Stderr, "stage alpha", "/no/such/program", "nothing was touched")
 	untouched(t, p, n, alpha, beta)
 }
 
 func failingService(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	alpha, beta := n.service("alpha"), n.service("beta")
+	n.Must(0, "bootstrap")
+	alpha, beta := n.Service("alpha"), n.Service("beta")
 	p.replaceCommand(n, "two", `command: [fail, "the disk is gone", /etc/alpha.conf]`)
-	o := n.must(1, "upgrade")
-	contains(t, o.stderr, "alpha", "exit status 3", "the disk is gone", "token = <secret token>", "back on generation 1")
-	if strings.Contains(o.all(), "s3cr3t") {
-		t.Fatalf("a secret is shown:\n%s", o.all())
+	o := n.Must(1, "upgrade")
+	contains(t, o.Stderr, "alpha", "exit status 3", "the disk is gone", "token = <secret token>", "back on generation 1")
+	if strings.Contains(o.All(), "s3cr3t") {
+		t.Fatalf("a secret is shown:\n%s", o.All())
 	}
 	rolledBack(t, p, n, alpha, beta)
-	contains(t, n.must(0, "history").stdout, "rolled back")
+	contains(t, n.Must(0, "history").Stdout, "rolled back")
 }
 
 // rolledBack requires that the old containers run again, and that the next upgrade
 // succeeds.
 func rolledBack(t *testing.T, p *protocol, n *testNode, alpha, beta agent.ServiceStatus) {
 	t.Helper()
-	n.healthy(1)
-	if now := n.service("alpha"); now.Container != alpha.Container {
+	n.Healthy(1)
+	if now := n.Service("alpha"); now.Container != alpha.Container {
 		t.Fatalf("alpha runs in another container: %+v", now)
 	}
-	same(t, beta, n.service("beta"))
+	same(t, beta, n.Service("beta"))
 	if word := answer(t, "127.0.0.1:7001"); word != "one" {
 		t.Fatalf("alpha answers %q", word)
 	}
-	n.must(0, "verify")
+	n.Must(0, "verify")
 	p.onlyTheServices(t, n)
 	p.configure(n, "v2", "fine", "")
-	n.must(0, "upgrade")
-	n.must(0, "verify")
+	n.Must(0, "upgrade")
+	n.Must(0, "verify")
 }
 
 // replaceCommand changes the command of alpha.
 func (p *protocol) replaceCommand(n *testNode, word, command string) {
-	n.t.Helper()
+	n.T.Helper()
 	p.configure(n, "v2", word, "")
-	data, err := os.ReadFile(n.path("/etc/kollet/node.yaml"))
-	check(n.t, err)
-	n.write("/etc/kollet/node.yaml", strings.Replace(string(data), `command: [serve, "127.0.0.1:7001", /etc/alpha.conf]`, command, 1))
+	data, err := os.ReadFile(n.Path("/etc/kollet/node.yaml"))
+	check(n.T, err)
+	n.Write("/etc/kollet/node.yaml", strings.Replace(string(data), `command: [serve, "127.0.0.1:7001", /etc/alpha.conf]`, command, 1))
 }
 
 func dyingService(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	alpha, beta := n.service("alpha"), n.service("beta")
+	n.Must(0, "bootstrap")
+	alpha, beta := n.Service("alpha"), n.Service("beta")
 	p.replaceCommand(n, "two", `command: [leave, "127.0.0.1:7001", 100ms]`)
-	contains(t, n.must(1, "upgrade").stderr, "alpha", "exit status 4", "tiny leaves")
+	contains(t, n.Must(1, "upgrade").Stderr, "alpha", "exit status 4", "tiny leaves")
 	rolledBack(t, p, n, alpha, beta)
 }
 
 func silentService(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	alpha, beta := n.service("alpha"), n.service("beta")
+	n.Must(0, "bootstrap")
+	alpha, beta := n.Service("alpha"), n.Service("beta")
 	p.replaceCommand(n, "two", `command: [sulk]`)
-	contains(t, n.must(1, "upgrade").stderr, "alpha", "not healthy within 5s", "127.0.0.1:7001")
+	contains(t, n.Must(1, "upgrade").Stderr, "alpha", "not healthy within 5s", "127.0.0.1:7001")
 	rolledBack(t, p, n, alpha, beta)
 }
 
@@ -369,35 +416,35 @@ func stubbornService(t *testing.T, p *protocol) {
 	n := p.node(t)
 	stay := strings.NewReplacer("gamma", "stubborn", `[serve, "127.0.0.1:7003"]`, "[stay]", `    healthcheck: [{tcp: "127.0.0.1:7003", start_period: 5s, stable: 100ms}]`, "    stop_grace_period: 300ms").Replace(gamma)
 	p.configure(n, "v1", "one", stay)
-	n.must(0, "bootstrap")
+	n.Must(0, "bootstrap")
 	p.configure(n, "v1", "one", strings.Replace(stay, "image: tiny", "image: tiny:v2", 1))
-	contains(t, n.must(0, "upgrade").stderr, "stubborn", "killed")
-	n.healthy(2)
+	contains(t, n.Must(0, "upgrade").Stderr, "stubborn", "killed")
+	n.Healthy(2)
 }
 
 func missingImage(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	alpha, beta := n.service("alpha"), n.service("beta")
+	n.Must(0, "bootstrap")
+	alpha, beta := n.Service("alpha"), n.Service("beta")
 	p.configure(n, "v9", "two", "")
-	contains(t, n.must(1, "upgrade").stderr, "pull alpha", "v9", "nothing was touched")
+	contains(t, n.Must(1, "upgrade").Stderr, "pull alpha", "v9", "nothing was touched")
 	pushTiny(t, p.registry, "test/tiny", "v3")
-	_, err := n.engine.Pull(context.Background(), p.registry.Addr+"/test/tiny:v2", nil)
+	_, err := n.Engine.Pull(context.Background(), p.registry.Addr+"/test/tiny:v2", nil)
 	check(t, err)
 	p.registry.Stop()
 	defer p.registry.Start()
 	p.configure(n, "v3", "two", "")
-	contains(t, n.must(1, "upgrade").stderr, "pull alpha", p.registry.Addr, "nothing was touched")
+	contains(t, n.Must(1, "upgrade").Stderr, "pull alpha", p.registry.Addr, "nothing was touched")
 	// An image that the engine already has needs no registry.
 	untouched(t, p, n, alpha, beta)
 }
 
 func interrupted(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	alpha, beta := n.service("alpha"), n.service("beta")
+	n.Must(0, "bootstrap")
+	alpha, beta := n.Service("alpha"), n.Service("beta")
 	p.replaceCommand(n, "two", `command: [sulk]`)
-	cmd := n.command("upgrade")
+	cmd := n.Command("upgrade")
 	var out strings.Builder
 	cmd.Stderr = &out
 	check(t, cmd.Start())
@@ -415,7 +462,7 @@ func interrupted(t *testing.T, p *protocol) {
 func awaitJournal(t *testing.T, n *testNode, to int, step string) {
 	t.Helper()
 	for range 500 {
-		records, _ := journal.Read(n.path(node.StateDir+"/journal"), to)
+		records, _ := journal.Read(n.Path(node.StateDir+"/journal"), to)
 		for _, r := range records {
 			if r.Step.String() == step {
 				return
@@ -428,96 +475,96 @@ func awaitJournal(t *testing.T, n *testNode, to int, step string) {
 
 func locked(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
+	n.Must(0, "bootstrap")
 	p.replaceCommand(n, "two", `command: [sulk]`)
-	cmd := n.command("upgrade")
+	cmd := n.Command("upgrade")
 	check(t, cmd.Start())
 	awaitJournal(t, n, 2, "verify")
-	contains(t, n.must(5, "upgrade").stderr, "another kollet process", "upgrade")
-	contains(t, n.must(5, "recover").stderr, "another kollet process")
-	n.must(0, "status") // reading is allowed
+	contains(t, n.Must(5, "upgrade").Stderr, "another kollet process", "upgrade")
+	contains(t, n.Must(5, "recover").Stderr, "another kollet process")
+	n.Must(0, "status") // reading is allowed
 	check(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait()
-	n.healthy(1)
+	n.Healthy(1)
 }
 
 func drift(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	beta := n.service("beta")
+	n.Must(0, "bootstrap")
+	beta := n.Service("beta")
 
 	// A copied config file.
-	pid := n.service("alpha").PID
+	pid := n.Service("alpha").PID
 	check(t, os.WriteFile(fmt.Sprintf("/proc/%d/root/etc/alpha.conf", pid), []byte("changed manually\n"), 0o600))
-	contains(t, n.must(1, "verify").stdout, "alpha", "/etc/alpha.conf", "changed manually")
-	plan := n.must(3, "plan", "--exit-code")
-	contains(t, plan.stdout, "alpha", "changed manually")
-	contains(t, n.must(0, "upgrade").all(), "changed manually")
-	n.must(0, "verify")
+	contains(t, n.Must(1, "verify").Stdout, "alpha", "/etc/alpha.conf", "changed manually")
+	plan := n.Must(3, "plan", "--exit-code")
+	contains(t, plan.Stdout, "alpha", "changed manually")
+	contains(t, n.Must(0, "upgrade").All(), "changed manually")
+	n.Must(0, "verify")
 
 	// A mounted config file.
-	mounted, err := filepath.Glob(n.path(node.StateDir + "/current/alpha/config/*alpha.conf"))
+	mounted, err := filepath.Glob(n.Path(node.StateDir + "/current/alpha/config/*alpha.conf"))
 	check(t, err)
 	check(t, os.Chmod(mounted[0], 0o600))
 	check(t, os.WriteFile(mounted[0], []byte("changed manually\n"), 0o600))
-	contains(t, n.must(1, "verify").stdout, "alpha", filepath.Base(mounted[0]), "changed manually")
-	n.must(0, "upgrade")
-	n.must(0, "verify")
+	contains(t, n.Must(1, "verify").Stdout, "alpha", filepath.Base(mounted[0]), "changed manually")
+	n.Must(0, "upgrade")
+	n.Must(0, "verify")
 
 	// The container's settings.
-	alpha := n.service("alpha")
-	check(t, n.engine.Update(context.Background(), alpha.Container, "alpha", containers.RestartNo))
-	contains(t, n.must(1, "verify").stdout, "alpha", "restart")
-	n.must(0, "upgrade")
-	n.must(0, "verify")
+	alpha := n.Service("alpha")
+	check(t, n.Engine.Update(context.Background(), alpha.Container, "alpha", containers.RestartNo))
+	contains(t, n.Must(1, "verify").Stdout, "alpha", "restart")
+	n.Must(0, "upgrade")
+	n.Must(0, "verify")
 
 	// The container itself.
 	ctx := context.Background()
-	alpha = n.service("alpha")
-	check(t, n.engine.Stop(ctx, alpha.Container, 0))
-	contains(t, n.must(1, "verify").stdout, "alpha", "is not running")
-	check(t, n.engine.Remove(ctx, alpha.Container))
-	contains(t, n.must(1, "verify").stdout, "alpha", "was removed manually")
-	id, err := n.engine.Create(ctx, containers.Spec{Name: "alpha", Image: alpha.ImageID, NetworkMode: "host", Command: []string{"serve", "127.0.0.1:7001"}})
+	alpha = n.Service("alpha")
+	check(t, n.Engine.Stop(ctx, alpha.Container, 0))
+	contains(t, n.Must(1, "verify").Stdout, "alpha", "is not running")
+	check(t, n.Engine.Remove(ctx, alpha.Container))
+	contains(t, n.Must(1, "verify").Stdout, "alpha", "was removed manually")
+	id, err := n.Engine.Create(ctx, containers.Spec{Name: "alpha", Image: alpha.ImageID, NetworkMode: "host", Command: []string{"serve", "127.0.0.1:7001"}})
 	check(t, err)
-	check(t, n.engine.Start(ctx, id))
-	contains(t, n.must(1, "verify").stdout, "alpha", "was not created by kollet")
-	n.must(0, "upgrade")
-	n.must(0, "verify")
+	check(t, n.Engine.Start(ctx, id))
+	contains(t, n.Must(1, "verify").Stdout, "alpha", "was not created by kollet")
+	n.Must(0, "upgrade")
+	n.Must(0, "verify")
 	p.onlyTheServices(t, n)
-	if _, err := n.engine.Inspect(ctx, id); err == nil {
+	if _, err := n.Engine.Inspect(ctx, id); err == nil {
 		t.Fatal("the container that kollet did not create is still there")
 	}
-	same(t, beta, n.service("beta"))
+	same(t, beta, n.Service("beta"))
 }
 
 func collection(t *testing.T, p *protocol) {
 	n := p.node(t)
 	pushTiny(t, p.registry, "test/tiny", "v4")
 	p.configure(n, "v4", "one", "")
-	n.must(0, "bootstrap")
-	image := n.service("alpha").ImageID
+	n.Must(0, "bootstrap")
+	image := n.Service("alpha").ImageID
 	for i := range 5 {
 		p.configure(n, "v1", fmt.Sprint("word", i), "")
-		n.must(0, "upgrade")
+		n.Must(0, "upgrade")
 	}
 	// beta has not changed since generation 1, so that directory is kept.
-	kept, err := filepath.Glob(n.path(node.StateDir + "/generations/*"))
+	kept, err := filepath.Glob(n.Path(node.StateDir + "/generations/*"))
 	check(t, err)
 	if len(kept) != 5 { // the current one, 3 before it, and the one that beta uses
 		t.Fatalf("kept: %v", kept)
 	}
 	p.configure(n, "v1", "last", strings.Replace(gamma, "gamma", "delta", 1))
-	data, err := os.ReadFile(n.path("/etc/kollet/node.yaml"))
+	data, err := os.ReadFile(n.Path("/etc/kollet/node.yaml"))
 	check(t, err)
-	n.write("/etc/kollet/node.yaml", strings.Replace(string(data), "content: \"beta\"", "content: \"beta2\"", 1))
-	n.must(0, "upgrade")
-	n.must(0, "gc")
-	n.must(0, "verify")
-	if _, err := n.engine.Image(context.Background(), image); err == nil {
+	n.Write("/etc/kollet/node.yaml", strings.Replace(string(data), "content: \"beta\"", "content: \"beta2\"", 1))
+	n.Must(0, "upgrade")
+	n.Must(0, "gc")
+	n.Must(0, "verify")
+	if _, err := n.Engine.Image(context.Background(), image); err == nil {
 		t.Fatal("the image of generation 1 is still there")
 	}
-	if _, err := os.Stat(n.path(node.StateDir + "/generations/000001")); err == nil {
+	if _, err := os.Stat(n.Path(node.StateDir + "/generations/000001")); err == nil {
 		t.Fatal("generation 1 is still there")
 	}
 }
@@ -527,39 +574,39 @@ func movedTag(t *testing.T, p *protocol) {
 	pushTiny(t, p.registry, "test/moving", "v1")
 	move := strings.Replace(gamma, "image: tiny", "image: moving", 1)
 	p.configure(n, "v1", "one", move)
-	n.must(0, "bootstrap")
-	before := n.service("gamma")
+	n.Must(0, "bootstrap")
+	before := n.Service("gamma")
 	var r upgrade.Result
-	n.ask(&r, "upgrade", "--pull", "always")
+	n.Ask(&r, "upgrade", "--pull", "always")
 	if r.Outcome != journal.Unchanged {
 		t.Fatalf("no tag moved, but: %+v", r)
 	}
 	pushTiny(t, p.registry, "test/moving", "v1", func(c *v1.Config) { c.Env = append(c.Env, "NEW=yes") })
-	n.ask(&r, "upgrade")
+	n.Ask(&r, "upgrade")
 	if r.Outcome != journal.Unchanged {
 		t.Fatalf("without --pull always, the registry must not be asked, but: %+v", r)
 	}
-	same(t, before, n.service("gamma"))
-	n.must(0, "upgrade", "--pull", "always")
-	if n.service("gamma").ImageID == before.ImageID {
+	same(t, before, n.Service("gamma"))
+	n.Must(0, "upgrade", "--pull", "always")
+	if n.Service("gamma").ImageID == before.ImageID {
 		t.Fatal("the new image does not run")
 	}
-	n.must(0, "verify")
+	n.Must(0, "verify")
 }
 
 func engineRestart(t *testing.T, p *protocol) {
 	n := p.node(t)
-	n.must(0, "bootstrap")
-	p.engine.kill()
-	defer p.engine.start()
-	contains(t, n.must(1, "upgrade").stderr, p.engine.socket)
-	p.engine.start()
+	n.Must(0, "bootstrap")
+	p.engine.Kill()
+	defer p.engine.Start()
+	contains(t, n.Must(1, "upgrade").Stderr, p.engine.Socket)
+	p.engine.Start()
 	for range 100 {
-		if n.status().Healthy {
+		if n.Status().Healthy {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	n.healthy(1)
-	n.must(0, "verify")
+	n.Healthy(1)
+	n.Must(0, "verify")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
 	"github.com/kollet/kollet/test/recordings"
 )
 
@@ -20,7 +21,7 @@ func TestRecord(t *testing.T) {
 	if dir == "" {
 		t.Skip("KOLLET_RECORD names no directory; make recordings does")
 	}
-	r := &recorder{t: t, protocol: &protocol{engine: onDocker(machine.Dockerd(t)), registry: machine.NewRegistry(t)}}
+	r := &recorder{t: t, protocol: &protocol{engine: nodetest.OnDocker(machine.Dockerd(t)), registry: machine.NewRegistry(t)}}
 	for _, tag := range []string{"v1", "v2"} {
 		pushTiny(t, r.registry, "test/tiny", tag)
 	}
@@ -42,7 +43,7 @@ func TestRecord(t *testing.T) {
 const serves = `command: [serve, "127.0.0.1:7002"]`
 
 // lastCutOver is the number of the record that begins the cutover of beta and gamma.
-const lastCutOver = 16
+const lastCutOver = 20
 
 // recorder records one node after another.
 type recorder struct {
@@ -59,7 +60,7 @@ func (r *recorder) record(path, comment string, scenario func() []recordings.Poi
 	}
 	check(r.t, recordings.Write(path, comment, points))
 	r.t.Logf("%s: %d points", path, len(points))
-	r.n.clear()
+	r.n.Clear()
 }
 
 // killedAtEach repeats a command and kills it one record later each time, until it ends
@@ -77,7 +78,7 @@ func (r *recorder) killedAtEach(command, beta, text string) []recordings.Point {
 		r.configure("v2", beta)
 		if command == "recover" {
 			if o, killed := r.n.killedAt(lastCutOver, "upgrade"); !killed {
-				r.t.Fatalf("the upgrade was not killed\n%s", o.all())
+				r.t.Fatalf("the upgrade was not killed\n%s", o.All())
 			}
 		}
 		if _, killed := r.n.killedAt(at, command); !killed {
@@ -92,27 +93,28 @@ func (r *recorder) killedAtEach(command, beta, text string) []recordings.Point {
 // base brings the node to its first generation. All recordings begin there, so that
 // they share most of their files.
 func (r *recorder) base() {
-	if r.n != nil && r.n.status().Generation == 1 {
-		check(r.t, os.RemoveAll(r.n.path(node.StateDir+"/journal/000002.jsonl")))
+	if r.n != nil && r.n.Status().Generation == 1 {
+		check(r.t, os.RemoveAll(r.n.Path(node.StateDir+"/journal/000002.jsonl")))
 		return
 	}
 	if r.n != nil {
-		r.n.clear()
+		r.n.Clear()
 	}
 	r.n = newNodeOn(r.t, r.engine)
 	r.configure("v1", serves)
-	r.n.must(0, "bootstrap")
+	r.n.Must(0, "bootstrap")
 }
 
 // configure writes a node file with a service that starts guests, and two that
 // are cut over as one.
 func (r *recorder) configure(tag, beta string) {
-	r.n.write(node.DefaultNodeFile, fmt.Sprintf(`profile: none
+	r.n.Write(node.DefaultNodeFile, fmt.Sprintf(`profile: none
 engine: docker
 images: {registry: %s/test, tag: %s}
 services:
   alpha:
     image: tiny
+    pid: host
     command: [serve, "127.0.0.1:7001"]
     stop_grace_period: 5s
     config: [{content: "alpha\n", dest: /etc/alpha.conf, owner: root, perm: "0600"}]
@@ -136,16 +138,16 @@ services:
 func (r *recorder) point() recordings.Point {
 	p := recordings.Point{Containers: r.containers()}
 	var err error
-	p.State, err = recordings.ReadState(r.n.path(node.StateDir))
+	p.State, err = recordings.ReadState(r.n.Path(node.StateDir))
 	check(r.t, err)
 	var recovery upgrade.Recovery
-	r.n.ask(&recovery, "recover")
+	r.n.Ask(&recovery, "recover")
 	p.End = recordings.End{Found: recovery.Found, Outcome: string(recovery.Outcome), Current: recovery.Current, Containers: r.containers()}
 	return p
 }
 
 func (r *recorder) containers() []recordings.Container {
-	all, err := r.n.engine.List(r.t.Context(), map[string]string{node.LabelNode: r.n.path(node.StateDir)})
+	all, err := r.n.Engine.List(r.t.Context(), map[string]string{node.LabelNode: r.n.Path(node.StateDir)})
 	check(r.t, err)
 	return recordings.Containers(all)
 }

@@ -16,18 +16,18 @@ import (
 // list.
 func secretsStayInFiles(t *testing.T, c *compute) {
 	c = c.in(t)
-	c.write("/etc/kollet/config/nova.conf", "[DEFAULT]\ndebug = true\n")
+	c.Write("/etc/kollet/config/nova.conf", "[DEFAULT]\ndebug = true\n")
 	for _, args := range [][]string{
 		{"plan"}, {"-o", "json", "plan"}, {"-o", "yaml", "plan"}, {"upgrade"}, {"status"}, {"-o", "json", "status"},
 		{"verify"}, {"history"}, {"-o", "json", "history"}, {"guests"}, {"doctor"}, {"gc"},
 	} {
-		o := c.kollet(args...)
-		if strings.Contains(o.all(), rabbitPassword) {
+		o := c.Kollet(args...)
+		if strings.Contains(o.All(), rabbitPassword) {
 			t.Errorf("kollet %s shows the password", strings.Join(args, " "))
 		}
 	}
 	held := 0
-	check(t, filepath.WalkDir(c.path(node.StateDir), func(path string, d fs.DirEntry, err error) error {
+	check(t, filepath.WalkDir(c.Path(node.StateDir), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
@@ -46,9 +46,9 @@ func secretsStayInFiles(t *testing.T, c *compute) {
 		t.Fatal("no file holds the password, so this test would not find it elsewhere either")
 	}
 	for _, name := range []string{"nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"} {
-		container, err := c.engine.Inspect(t.Context(), name)
+		container, err := c.Engine.Inspect(t.Context(), name)
 		check(t, err)
-		for _, cmd := range c.on.inspect(container) {
+		for _, cmd := range c.On.Inspect(container) {
 			out, err := cmd.CombinedOutput()
 			if err != nil || len(out) == 0 {
 				t.Fatalf("%v: %v: %s", cmd, err, out)

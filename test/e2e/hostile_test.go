@@ -1,0 +1,213 @@
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/agent/node"
+)
+
+// TestHostileContainers has containers attack kollet, on both engines: without
+// privileges, as root in the container. What they must not get at is checked from
+// outside.
+func TestHostileContainers(t *testing.T) {
+	onBoth(t, func(t *testing.T, p *protocol) {
+		pushTiny(t, p.registry, "test/tiny", "v1")
+		for name, scenario := range map[string]func(*testing.T, *hostile){
+			"a gate that is changed before it opens fails the stage step": changedGate,
+			"a gate that is changed when it opens is rolled back":         changedOpenGate,
+			"a gate that is changed later hinders nobody":                 gateChangedLater,
+			"a copied file that is replaced is drift":                     replacedCopy,
+			"a probe that prints without end fails":                       endlessProbe,
+			"control characters do not reach the terminal":                controlCharacters,
+		} {
+			t.Run(name, func(t *testing.T) { scenario(t, newHostile(t, p)) })
+		}
+	})
+}
+
+// hostile is a node with the service mallory.
+type hostile struct {
+	*testNode
+	engine   string
+	registry string
+}
+
+const (
+	hostSecret = "only root on the host reads this\n"
+	sane       = "command: [serve, \"127.0.0.1:7001\"]\n"
+)
+
+func newHostile(t *testing.T, p *protocol) *hostile {
+	h := &hostile{testNode: newNodeOn(t, p.engine), engine: p.engine.Name, registry: p.registry.Addr}
+	h.Write("/outside/secret", hostSecret)
+	return h
+}
+
+// configure writes the node file. settings are lines of mallory.
+func (h *hostile) configure(settings ...string) {
+	h.Write("/etc/kollet/node.yaml", fmt.Sprintf("profile: none\nengine: %s\nimages: {registry: %s/test, tag: v1}\nservices:\n  mallory:\n    image: tiny\n    %s",
+		h.engine, h.registry, strings.Join(settings, "    ")))
+}
+
+// limits of a run of kollet: far more than it needs.
+const (
+	longestRun = time.Minute
+	mostMemory = 256 << 10 // kB
+)
+
+// ends requires that kollet ends by itself, with an exit status, in little memory, and
+// shows no secret of the host.
+func (h *hostile) ends(code int, args ...string) outcome {
+	h.T.Helper()
+	var stdout, stderr strings.Builder
+	cmd := h.Command(args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	check(h.T, cmd.Start())
+	late := time.AfterFunc(longestRun, func() { _ = cmd.Process.Kill() })
+	_ = cmd.Wait() // the exit status says it
+	inTime := late.Stop()
+	o := outcome{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
+	if !inTime || o.Code != code {
+		h.T.Fatalf("kollet %s: exit status %d, want %d; ended by itself: %v\n%s", strings.Join(args, " "), o.Code, code, inTime, o.All())
+	}
+	if used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; used > mostMemory {
+		h.T.Errorf("kollet %s: used %d kB of memory", strings.Join(args, " "), used)
+	}
+	if strings.Contains(o.All(), strings.TrimSpace(hostSecret)) {
+		h.T.Errorf("kollet %s shows a file of the host:\n%s", strings.Join(args, " "), o.All())
+	}
+	return o
+}
+
+// outside requires that nothing was changed outside of the container, and that kollet
+// recorded no file of the host.
+func (h *hostile) outside() {
+	h.T.Helper()
+	if text := h.read("/outside/secret"); text != hostSecret {
+		h.T.Errorf("the file of the host is now %q", text)
+	}
+	entries, err := os.ReadDir(h.Path("/outside"))
+	check(h.T, err)
+	if len(entries) != 1 {
+		h.T.Errorf("something was created on the host: %v", entries)
+	}
+	check(h.T, filepath.WalkDir(h.Path(filepath.Join(node.StateDir, "journal")), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), strings.TrimSpace(hostSecret)) {
+			h.T.Errorf("%s has a file of the host", path)
+		}
+		return err
+	}))
+}
+
+// changedGate has the warm-up of a staged container change its gate.
+func changedGate(t *testing.T, h *hostile) {
+	for _, attack := range []struct{ name, kind, file, target string }{
+		{"the FIFO is a link to a file", "link", gate.FileFIFO, "secret"},
+		{"the FIFO is a device", "zero", gate.FileFIFO, ""},
+		{"open is a link to a path that does not exist", "link", gate.FileOpen, "created"},
+		{"open is a pipe", "fifo", gate.FileOpen, ""},
+		{"failed is a link to a file", "link", gate.FileFailed, "secret"},
+		{"failed is a pipe", "fifo", gate.FileFailed, ""},
+		{"failed has no end", "endless", gate.FileFailed, ""},
+	} {
+		h.configure(sane, fmt.Sprintf("warmup: [/bin/tiny, plant, %s, %s/%s, %q]\n", attack.kind, gate.Dir, attack.file, h.Path("/outside/"+attack.target)))
+		if o := h.ends(1, "bootstrap"); !strings.Contains(o.Stderr, "stage mallory") || !strings.Contains(o.Stderr, "nothing was touched") {
+			t.Errorf("%s:\n%s", attack.name, o.All())
+		}
+		h.outside()
+	}
+	h.configure(sane)
+	h.ends(0, "bootstrap")
+	h.Healthy(len(h.history()))
+}
+
+// history returns the numbers of the node's upgrades.
+func (h *hostile) history() []struct{ Generation int } {
+	h.T.Helper()
+	var all []struct{ Generation int }
+	h.Ask(&all, "history")
+	return all
+}
+
+// changedOpenGate has a service change its gate as soon as it has passed it.
+func changedOpenGate(t *testing.T, h *hostile) {
+	h.configure(sane)
+	h.ends(0, "bootstrap")
+	for _, attack := range []struct{ kind, target string }{{"fifo", ""}, {"link", "secret"}} {
+		h.configure(
+			fmt.Sprintf("command: [plant, %s, %s/%s, %q, serve, \"127.0.0.1:7001\"]\n", attack.kind, gate.Dir, gate.FileOpen, h.Path("/outside/"+attack.target)),
+			"healthcheck: [{exec: [/bin/tiny, ask, \"127.0.0.1:7001\"], start_period: 10s, stable: 50ms}]\n")
+		contains(t, h.ends(1, "upgrade").Stderr, "changed its gate", "back on generation 1")
+		h.Healthy(1)
+		h.outside()
+	}
+}
+
+// gateChangedLater has a committed service change its gate.
+func gateChangedLater(t *testing.T, h *hostile) {
+	h.configure(sane)
+	h.ends(0, "bootstrap")
+	h.plants("fifo", gate.Dir+"/"+gate.FileOpen, "")
+	h.plants("link", gate.Dir+"/"+gate.FileFIFO, "secret")
+	h.plants("link", gate.Dir+"/"+gate.FileFailed, "secret")
+	h.plants("directory", gate.Dir+"/"+gate.FileReady, "")
+	h.configure(sane, "environment: {ROUND: two}\n")
+	for _, command := range []string{"status", "verify", "plan", "guests", "upgrade", "gc", "rollback"} {
+		h.ends(0, command)
+	}
+	h.Healthy(3)
+	h.outside()
+}
+
+// plants has the service replace a path. target is a path below /outside on the host.
+func (h *hostile) plants(kind, path, target string) {
+	h.T.Helper()
+	h.Must(0, "exec", "mallory", "--", "/bin/tiny", "plant", kind, path, h.Path("/outside/"+target))
+}
+
+// replacedCopy has a service replace its config file, which kollet compares.
+func replacedCopy(t *testing.T, h *hostile) {
+	h.configure(sane, "config: [{content: \"a = 1\", dest: /etc/mallory.conf, owner: root, perm: \"0600\"}]\n")
+	h.ends(0, "bootstrap")
+	for _, attack := range []struct{ kind, shown string }{
+		{"fifo", "it is a pipe"}, {"zero", "it is a device"}, {"link", "it is a symbolic link"}, {"endless", "was changed"},
+	} {
+		h.plants(attack.kind, "/etc/mallory.conf", "secret")
+		contains(t, h.ends(1, "verify").Stdout, "/etc/mallory.conf", attack.shown)
+		contains(t, h.ends(3, "plan", "--exit-code").Stdout, "mallory")
+	}
+	h.ends(0, "upgrade")
+	h.ends(0, "verify")
+	h.outside()
+}
+
+func endlessProbe(t *testing.T, h *hostile) {
+	h.configure(sane, "healthcheck: [{exec: [/bin/tiny, flood], start_period: 1s, interval: 50ms}]\n")
+	contains(t, h.ends(1, "bootstrap").Stderr, "it printed more than")
+}
+
+// controlCharacters has a service print what a terminal would obey.
+func controlCharacters(t *testing.T, h *hostile) {
+	h.configure("command: [fail, \"\\e[2J\\e]0;title\\a\\u009b31m\\u202egone\"]\n", "healthcheck: [{tcp: \"127.0.0.1:7001\", start_period: 10s}]\n")
+	for _, o := range []outcome{h.ends(1, "bootstrap"), h.ends(1, "-o", "json", "bootstrap"), h.ends(0, "history", "1"), h.ends(0, "-o", "json", "history", "1"), h.ends(0, "-o", "yaml", "history", "1")} {
+		contains(t, o.All(), "title")
+		for _, r := range o.All() {
+			if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
+				t.Fatalf("%U in:\n%q", r, o.All())
+			}
+		}
+	}
+}

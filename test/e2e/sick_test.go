@@ -1,0 +1,369 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
+)
+
+// TestSickNode brings the container of a service into each state that
+// docs/reliability.md lists. From each, an upgrade, an upgrade that is rolled back and
+// the recovery from a kill must end as the page says, the service never runs twice,
+// and a last upgrade makes the node healthy.
+func TestSickNode(t *testing.T) {
+	rows := sickRows(t)
+	takeThrough := func(t *testing.T, engine nodetest.Engine, address string) {
+		p := &protocol{engine: engine, registry: machine.NewRegistry(t)}
+		pushTiny(t, p.registry, "test/tiny", "v1")
+		s := &sickNode{protocol: p, testNode: newNodeOn(t, engine), data: t.TempDir(), address: address}
+		s.configure("serve")
+		s.Must(0, "bootstrap")
+		for _, row := range rows {
+			t.Run(row.state, func(t *testing.T) { s.in(t).survives(row) })
+		}
+		t.Run("replaced container is started", func(t *testing.T) { s.in(t).waitsAtItsGate() })
+		t.Run("service is renamed", func(t *testing.T) { s.in(t).renamed() })
+	}
+	t.Run("docker", func(t *testing.T) {
+		t.Parallel()
+		takeThrough(t, nodetest.OnDocker(machine.Dockerd(t)), "127.0.0.1:7001")
+	})
+	t.Run("containerd", func(t *testing.T) {
+		t.Parallel()
+		takeThrough(t, nodetest.OnContainerd(machine.NewContainerd(t)), "127.0.0.1:7002")
+	})
+}
+
+// sickRow is what docs/reliability.md says about a state.
+type sickRow struct {
+	state                              string
+	status                             []string // any of these
+	verify, upgrade, rollback, recover int      // exit status; -1: any
+}
+
+// sickRows reads the table of states.
+func sickRows(t *testing.T) []sickRow {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/reliability.md")
+	check(t, err)
+	_, table, _ := strings.Cut(string(page), "| old container |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var rows []sickRow
+	for _, line := range strings.Split(strings.TrimSpace(table), "\n")[2:] {
+		var cells []string
+		for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
+			cells = append(cells, strings.TrimSpace(cell))
+		}
+		row := sickRow{state: cells[0], status: strings.Split(cells[1], " or ")}
+		for i, into := range []*int{&row.verify, &row.upgrade, &row.rollback, &row.recover} {
+			*into = -1
+			if cells[2+i] != "any" {
+				*into, err = strconv.Atoi(cells[2+i])
+				check(t, err)
+			}
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) != len(sicken) {
+		t.Fatalf("docs/reliability.md lists %d states, and the test knows %d", len(rows), len(sicken))
+	}
+	return rows
+}
+
+// sickNode is a node with one service, whose container is sick. Every generation reads
+// a file of its own, so that one can be made to fail alone.
+type sickNode struct {
+	*protocol
+	*testNode
+	address string // of the service
+	data    string // directory of the files
+	last    int    // the file of the node file that was written last
+}
+
+func (s *sickNode) in(t *testing.T) *sickNode {
+	inner, n := *s, *s.testNode.Node
+	n.T = t
+	inner.testNode = &testNode{&n}
+	t.Cleanup(func() { s.last = inner.last })
+	return &inner
+}
+
+// configure writes a node file that differs from the one before. The mode is what the
+// tiny service does.
+func (s *sickNode) configure(mode string) {
+	s.T.Helper()
+	s.last++
+	check(s.T, os.WriteFile(s.file(), []byte("here\n"), 0o600))
+	s.Write("/etc/kollet/node.yaml", fmt.Sprintf(`profile: none
+engine: %s
+images: {registry: %s/test, tag: v1}
+services:
+  alpha:
+    image: tiny
+    command: [%s, %q, %q]
+    stop_grace_period: 5s
+    volumes: [{source: %s, target: %[6]s}]
+    healthcheck: [{tcp: %[4]q, start_period: 2s, stable: 50ms, interval: 20ms}]
+`, s.engine.Name, s.registry.Addr, mode, s.address, s.file(), s.data))
+}
+
+func (s *sickNode) file() string { return filepath.Join(s.data, strconv.Itoa(s.last)) }
+
+func (s *sickNode) container() containers.Container {
+	s.T.Helper()
+	c, err := s.Engine.Inspect(context.Background(), s.Service("alpha").Container)
+	check(s.T, err)
+	return c
+}
+
+// sicken brings the service's container into a state.
+var sicken = map[string]func(s *sickNode, c containers.Container){
+	"running": func(*sickNode, containers.Container) {},
+	"restarting": func(s *sickNode, c containers.Container) {
+		check(s.T, os.Remove(s.file())) // it needs this file to start
+		s.kill(c)
+		s.await(c.ID, func(now containers.Container) bool {
+			return now.State == containers.StateRestarting || now.Restarts > 0
+		})
+	},
+	"paused": func(s *sickNode, c containers.Container) {
+		out, err := s.engine.Pause(c.ID).CombinedOutput()
+		if err != nil {
+			s.T.Fatalf("pause: %v: %s", err, out)
+		}
+	},
+	"exited with 0": func(s *sickNode, c containers.Container) {
+		check(s.T, s.Engine.Stop(context.Background(), c.ID, time.Minute))
+	},
+	"killed": func(s *sickNode, c containers.Container) {
+		check(s.T, s.Engine.Update(context.Background(), c.ID, "alpha", containers.RestartNo))
+		s.kill(c)
+		s.await(c.ID, func(now containers.Container) bool { return now.State == containers.StateExited })
+	},
+	"created": func(s *sickNode, c containers.Container) {
+		s.remove(c)
+		_, err := s.Engine.Create(context.Background(), c.Spec)
+		check(s.T, err)
+	},
+	"removed": func(s *sickNode, c containers.Container) { s.remove(c) },
+	"removed in part": func(s *sickNode, c containers.Container) {
+		s.hold(c)
+		check(s.T, s.Engine.Stop(context.Background(), c.ID, 0))
+		if err := s.Engine.Remove(context.Background(), c.ID); err == nil {
+			s.T.Fatal("the container was removed")
+		}
+	},
+	"replaced": func(s *sickNode, c containers.Container) {
+		s.remove(c)
+		id, err := s.Engine.Create(context.Background(), containers.Spec{Name: "alpha", Image: c.ImageID, NetworkMode: "host", Command: []string{"serve", s.address}})
+		check(s.T, err)
+		check(s.T, s.Engine.Start(context.Background(), id))
+		s.T.Cleanup(func() {
+			_ = s.Engine.Stop(context.Background(), id, 0)
+			_ = s.Engine.Remove(context.Background(), id)
+		})
+	},
+	"renamed": func(s *sickNode, c containers.Container) {
+		check(s.T, s.Engine.Update(context.Background(), c.ID, "old-alpha", c.Spec.Restart))
+	},
+	"cannot be removed": func(s *sickNode, c containers.Container) { s.hold(c) },
+}
+
+func (s *sickNode) kill(c containers.Container) {
+	s.T.Helper()
+	check(s.T, syscall.Kill(c.PID, syscall.SIGKILL))
+}
+
+func (s *sickNode) remove(c containers.Container) {
+	s.T.Helper()
+	check(s.T, s.Engine.Stop(context.Background(), c.ID, 0))
+	check(s.T, s.Engine.Remove(context.Background(), c.ID))
+}
+
+func (s *sickNode) await(id string, holds func(containers.Container) bool) {
+	s.T.Helper()
+	for range 500 {
+		c, err := s.Engine.Inspect(context.Background(), id)
+		check(s.T, err)
+		if holds(c) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.T.Fatal("the container never got into the state")
+}
+
+// hold keeps a container from being removed until the test ends: the engine may not
+// remove an immutable file (ioctl_iflags(2)).
+func (s *sickNode) hold(c containers.Container) {
+	s.T.Helper()
+	path := filepath.Join(s.engine.Files(s.Root, c.ID), "immutable")
+	if _, err := os.Stat(path); err == nil {
+		return // it is held already
+	}
+	f, err := os.Create(path)
+	check(s.T, err)
+	check(s.T, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0x10))
+	s.T.Cleanup(func() {
+		check(s.T, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0))
+		check(s.T, f.Close())
+	})
+}
+
+// survives takes the service through a state three times.
+func (s *sickNode) survives(row sickRow) {
+	s.T.Helper()
+	s.sicken(row)
+	s.upgrade(row.upgrade, "serve")
+	s.well()
+
+	s.sicken(row)
+	s.upgrade(row.rollback, "fail")
+	if s.Kollet("verify").Code == 0 { // the rollback has repaired it
+		s.sicken(row)
+	}
+	s.configure("serve")
+	if o, killed := s.killedAt(afterCutover, "upgrade"); !killed {
+		s.T.Fatalf("not killed: %s", o.All())
+	}
+	s.once(func() { s.Must(row.recover, "recover") })
+	s.upgrade(0, "serve")
+	s.well()
+}
+
+// waitsAtItsGate starts a container like the one that was replaced last. It waits at its
+// gate, is drift, and the next upgrade stops it and nothing else.
+func (s *sickNode) waitsAtItsGate() {
+	s.T.Helper()
+	old := s.container()
+	s.upgrade(0, "serve")
+	before := s.Service("alpha")
+	old.Spec.Name, old.Spec.Restart = "alpha-g"+old.Spec.Labels[node.LabelGeneration], containers.RestartNo
+	id, err := s.Engine.Create(context.Background(), old.Spec)
+	check(s.T, err)
+	s.once(func() { check(s.T, s.Engine.Start(context.Background(), id)) })
+	contains(s.T, s.Must(1, "verify").Stdout, "alpha", old.Spec.Name, "was replaced and was started again")
+	contains(s.T, s.Must(3, "plan", "--exit-code").Stdout, "was replaced and was started again")
+	s.once(func() { s.Must(0, "upgrade") })
+	s.well()
+	same(s.T, before, s.Service("alpha"))
+}
+
+// renamed gives the service another name, which must not run beside it, forward and
+// back.
+func (s *sickNode) renamed() {
+	s.T.Helper()
+	s.configure("fail")
+	rename := func() {
+		text, err := os.ReadFile(s.Path("/etc/kollet/node.yaml"))
+		check(s.T, err)
+		s.Write("/etc/kollet/node.yaml", strings.Replace(string(text), "  alpha:", "  gamma:", 1))
+	}
+	rename()
+	s.once(func() { s.Must(1, "upgrade") })
+	s.well()
+	s.configure("serve")
+	rename()
+	s.once(func() { s.Must(0, "upgrade") })
+	s.well()
+}
+
+// afterCutover is the record that says that the cutover is done: a recovery has to undo
+// it.
+const afterCutover = 14
+
+func (s *sickNode) sicken(row sickRow) {
+	s.T.Helper()
+	c := s.container()
+	sicken[row.state](s, c)
+	if got := s.Service("alpha"); !slices.Contains(row.status, got.State) && !slices.Contains(row.status, got.Health) {
+		s.T.Fatalf("status shows %s, %s, want %v", got.State, got.Health, row.status)
+	}
+	if code := s.Kollet("verify").Code; row.verify >= 0 && code != row.verify {
+		s.T.Fatalf("verify: exit status %d, want %d", code, row.verify)
+	}
+}
+
+// upgrade upgrades to another generation.
+func (s *sickNode) upgrade(code int, mode string) {
+	s.T.Helper()
+	s.configure(mode)
+	s.once(func() { s.Must(code, "upgrade") })
+}
+
+// once requires that the service never runs twice while something is done.
+func (s *sickNode) once(do func()) {
+	s.T.Helper()
+	var watching sync.WaitGroup
+	done, twice := make(chan struct{}), ""
+	watching.Go(func() {
+		for {
+			if found := s.processes(); len(found) > 1 {
+				twice = strings.Join(found, "\n")
+			}
+			select {
+			case <-done:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	})
+	do()
+	close(done)
+	watching.Wait()
+	if twice != "" {
+		s.T.Fatalf("the service ran twice:\n%s", twice)
+	}
+}
+
+// processes finds the service's processes that have passed their gates: before, a
+// container runs kollet-start.
+func (s *sickNode) processes() []string {
+	var found []string
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range all {
+		data, _ := os.ReadFile(path)
+		args := strings.Split(string(data), "\x00")
+		if filepath.Base(args[0]) == "tiny" && slices.Contains(args, s.address) {
+			found = append(found, path+": "+strings.Join(args, " "))
+		}
+	}
+	return found
+}
+
+// well requires one container that serves, and no drift.
+func (s *sickNode) well() {
+	s.T.Helper()
+	var st agent.Status
+	s.Ask(&st, "status")
+	if !st.Healthy || st.Interrupted {
+		s.T.Fatalf("status: %+v", st)
+	}
+	s.Must(0, "verify")
+	if found := s.processes(); len(found) != 1 {
+		s.T.Fatalf("the service runs %d times: %s", len(found), found)
+	}
+	all, err := s.Engine.List(context.Background(), map[string]string{node.LabelNode: filepath.Join(s.Root, node.StateDir)})
+	check(s.T, err)
+	for _, c := range all {
+		if c.ID != st.Services[0].Container && c.PID != 0 {
+			s.T.Fatalf("container %s is %s", c.Spec.Name, c.State)
+		}
+	}
+}

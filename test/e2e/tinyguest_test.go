@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
+)
+
+// TestTinyGuests checks what happens to guests that tiny services start.
+func TestTinyGuests(t *testing.T) {
+	onBoth(t, func(t *testing.T, p *protocol) {
+		pushTiny(t, p.registry, "test/tiny", "v1")
+		pushTiny(t, p.registry, "test/tiny", "v2")
+		t.Run("one that is born in the last moment of the old libvirt keeps running", func(t *testing.T) { bornLast(t, p) })
+		t.Run("one that is born in a rollback keeps running", func(t *testing.T) { bornInRollback(t, p) })
+		t.Run("recovery protects them without the record of what is rolled back", func(t *testing.T) { damagedRecord(t, p) })
+	})
+}
+
+const (
+	firstGuest  = "8a1b0000-0000-4000-8000-000000000001"
+	secondGuest = "8a1b0000-0000-4000-8000-000000000002"
+	thirdGuest  = "8a1b0000-0000-4000-8000-000000000003"
+)
+
+// hosting writes a node file in which alpha starts a guest, and another one in its last
+// moment if there are two, and beta has a command.
+func (p *protocol) hosting(n *testNode, tag, guests, beta string) {
+	n.Write(node.DefaultNodeFile, fmt.Sprintf(`profile: none
+engine: %s
+images: {registry: %s/test, tag: %s}
+services:
+  alpha:
+    image: tiny
+    pid: host
+    command: [host, "127.0.0.1:7001", %s]
+    healthcheck: [{tcp: "127.0.0.1:7001", start_period: 5s, stable: 50ms, interval: 50ms}]
+    guests: {list: [/bin/tiny, say, %s, %s, %s]}
+  beta:
+    image: tiny:v1
+    command: %s
+    healthcheck: [{tcp: "127.0.0.1:7002", start_period: 1m, stable: 50ms, interval: 50ms}]
+`, p.engine.Name, p.registry.Addr, tag, guests, firstGuest, secondGuest, thirdGuest, beta))
+}
+
+// guests returns the node's guests by UUID.
+func (n *testNode) guests() map[string]agent.Guest {
+	n.T.Helper()
+	var all []agent.Guest
+	n.Ask(&all, "guests")
+	found := map[string]agent.Guest{}
+	for _, g := range all {
+		found[g.UUID] = g
+	}
+	return found
+}
+
+const answers = `[serve, "127.0.0.1:7002"]`
+
+func bornLast(t *testing.T, p *protocol) {
+	n := newNodeOn(t, p.engine)
+	p.hosting(n, "v1", firstGuest+", "+secondGuest, answers)
+	n.Must(0, "bootstrap")
+	p.hosting(n, "v2", thirdGuest, answers)
+	n.Must(0, "upgrade", "--force") // tiny guests run on no QEMU whose version could be asked
+	n.Healthy(2)
+	n.endGuests(firstGuest, secondGuest, thirdGuest)
+}
+
+func bornInRollback(t *testing.T, p *protocol) {
+	n := newNodeOn(t, p.engine)
+	p.hosting(n, "v1", firstGuest, answers)
+	n.Must(0, "bootstrap")
+	p.hosting(n, "v2", secondGuest+", "+thirdGuest, "[fail, beta]")
+	contains(t, n.Must(1, "upgrade", "--force").All(), "rolling back")
+	n.Healthy(1)
+	n.endGuests(firstGuest, secondGuest, thirdGuest)
+}
+
+// endGuests requires that guests run, and ends them.
+func (n *testNode) endGuests(uuids ...string) {
+	n.T.Helper()
+	found := n.guests()
+	for _, uuid := range uuids {
+		g, ok := found[uuid]
+		if !ok {
+			n.T.Errorf("guest %s is lost", uuid)
+		} else if err := syscall.Kill(g.PID, syscall.SIGKILL); err != nil {
+			n.T.Errorf("guest %+v is lost: %v", g, err)
+		}
+	}
+}
+
+func damagedRecord(t *testing.T, p *protocol) {
+	n := newNodeOn(t, p.engine)
+	p.hosting(n, "v1", firstGuest, `[serve, "127.0.0.1:7002"]`)
+	n.Must(0, "bootstrap")
+	p.hosting(n, "v1", firstGuest, `[serve, "127.0.0.1:7002", /proc/self/comm]`)
+	contains(t, n.Must(0, "upgrade").Stdout, "1 guest kept running") // though no libvirt was replaced
+	alpha := n.Service("alpha")
+	p.hosting(n, "v2", secondGuest, "[sulk]")
+	upgrade := n.Command("upgrade", "--force") // tiny guests run on no QEMU whose version could be asked
+	check(t, upgrade.Start())
+	awaitJournal(t, n, 3, "verify")
+	before := n.guests()
+	if len(before) != 2 {
+		t.Fatalf("guests: %+v", before)
+	}
+	check(t, upgrade.Process.Signal(syscall.SIGKILL))
+	_ = upgrade.Wait()
+	check(t, os.WriteFile(n.Path(node.StateDir+"/generations/000003/manifest.json"), []byte("damaged"), 0o400))
+
+	o := n.Must(0, "recover")
+	contains(t, o.All(), "rolled back", "damaged record", "protecting all guests")
+	n.Healthy(2)
+	if now := n.Service("alpha"); now.Container != alpha.Container {
+		t.Errorf("alpha runs in another container: %+v", now)
+	}
+	n.endGuests(firstGuest, secondGuest)
+}

@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"golang.org/x/sys/unix"
+)
+
+// overlay returns a directory with the content of another, which is not changed by
+// what is written.
+func overlay(t *testing.T, dir string) string {
+	t.Helper()
+	base := t.TempDir()
+	for _, sub := range []string{"upper", "work", "merged"} {
+		check(t, os.Mkdir(base+"/"+sub, 0o755))
+	}
+	merged := base + "/merged"
+	check(t, unix.Mount("overlay", merged, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", dir, base, base)))
+	t.Cleanup(func() { check(t, unix.Unmount(merged, unix.MNT_DETACH)) })
+	return merged
+}
+
+// variant pushes an image that is nova-libvirt's with one more layer, of programs.
+func (c *compute) variant(tag string, programs map[string]string) {
+	c.T.Helper()
+	ref := func(tag string) name.Tag {
+		ref, err := name.NewTag(c.Registry.Addr+"/kolla/nova-libvirt:"+tag, name.Insecure)
+		check(c.T, err)
+		return ref
+	}
+	image, err := remote.Image(ref(oldVersion))
+	check(c.T, err)
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for _, path := range slices.Sorted(maps.Keys(programs)) {
+		check(c.T, w.WriteHeader(&tar.Header{Name: path[1:], Mode: 0o755, Size: int64(len(programs[path]))}))
+		_, err := io.WriteString(w, programs[path])
+		check(c.T, err)
+	}
+	check(c.T, w.Close())
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	check(c.T, err)
+	image, err = mutate.AppendLayers(image, l)
+	check(c.T, err)
+	check(c.T, remote.Write(ref(tag), image))
+}
+
+// tag returns the version of a service's image.
+func (c *compute) tag(service string) string {
+	image := c.Service(service).Image
+	return image[strings.LastIndex(image, ":")+1:]
+}
+
+// original returns a program of the libvirt that runs.
+func (c *compute) original(path string) string {
+	c.T.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/root%s", c.Service("nova-libvirt").PID, path))
+	check(c.T, err)
+	return string(data)
+}
