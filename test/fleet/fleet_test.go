@@ -12,23 +12,24 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/test/site"
 	"github.com/kollet/kollet/test/tiny/image"
 )
 
 // TestFleet operates a fleet of five nodes. Each part starts from the state that the
 // part before it left.
 func TestFleet(t *testing.T) {
-	s := newSite(t)
+	s := site.New(t)
 	for number := 1; number <= 5; number++ {
-		s.newNode(number)
+		s.NewNode(number)
 	}
 	for _, tag := range []string{"v1", "v2", "v3", "v4"} {
-		image.Image{Tag: tag}.Push(t, s.registry.Addr, "test/tiny")
+		image.Image{Tag: tag}.Push(t, s.Registry.Addr, "test/tiny")
 	}
 	c := newControl(s, 5)
 	c.inventory()
-	for _, n := range s.nodes {
-		n.await()
+	for _, n := range s.Nodes {
+		n.Await()
 	}
 	for _, part := range []struct {
 		name string
@@ -46,7 +47,7 @@ func TestFleet(t *testing.T) {
 		{"manual changes are reported", drifted},
 		{"a node without a control machine pulls its playbook", pulled},
 	} {
-		if !t.Run(part.name, func(t *testing.T) { s.t = t; part.test(t, c) }) {
+		if !t.Run(part.name, func(t *testing.T) { s.T = t; part.test(t, c) }) {
 			return
 		}
 	}
@@ -57,7 +58,7 @@ var waves = []string{"-e", `{"kollet_waves": [1, 2]}`}
 
 // all requires that every node is on a version.
 func (c *control) all(version string) {
-	c.t.Helper()
+	c.T.Helper()
 	for _, n := range c.nodes {
 		n.runsVersion(version)
 	}
@@ -65,7 +66,7 @@ func (c *control) all(version string) {
 
 // generations returns the generation of each node.
 func (c *control) generations() []int {
-	c.t.Helper()
+	c.T.Helper()
 	var all []int
 	for _, n := range c.nodes {
 		all = append(all, n.status().Generation)
@@ -83,14 +84,14 @@ func bootstrapped(t *testing.T, c *control) {
 
 func checked(t *testing.T, c *control) {
 	c.version("v2")
-	before := c.nodes[1].run("cat /etc/kollet/node.yaml")
+	before := c.nodes[1].Run("cat /etc/kollet/node.yaml")
 	r := c.play("upgrade", append(waves, "--check", "--diff", "--limit", "node2")...).exits(0)
-	r.prints("alpha: replace", "- image "+registryAddr+"/test/tiny:v1", "+ image "+registryAddr+"/test/tiny:v2 (to be pulled)", "-v1 +v2", "node2 would change 1").omits("node1")
-	if after := c.nodes[1].run("cat /etc/kollet/node.yaml"); after != before {
+	r.prints("alpha: replace", "- image "+site.RegistryAddr+"/test/tiny:v1", "+ image "+site.RegistryAddr+"/test/tiny:v2 (to be pulled)", "-v1 +v2", "node2 would change 1").omits("node1")
+	if after := c.nodes[1].Run("cat /etc/kollet/node.yaml"); after != before {
 		t.Fatalf("the node file changed:\n%s", after)
 	}
 	c.nodes[1].runsVersion("v1")
-	if _, err := os.Stat(c.path("kollet-windows")); err == nil {
+	if _, err := os.Stat(c.Path("kollet-windows")); err == nil {
 		t.Fatal("check mode began a window")
 	}
 }
@@ -101,15 +102,15 @@ func prefetched(t *testing.T, c *control) {
 	c.play("pull", args...).exits(0).prints("5 nothing to pull").unchanged()
 	c.all("v1")
 	for _, n := range c.nodes {
-		n.run("docker image inspect " + registryAddr + "/test/tiny:v2")
+		n.Run("docker image inspect " + site.RegistryAddr + "/test/tiny:v2")
 	}
-	c.registry.Stop() // the window no longer needs it
+	c.Registry.Stop() // the window no longer needs it
 }
 
 func stopped(t *testing.T, c *control) {
 	c.probe(c.nodes[2], 7999)
 	args := append(waves, append(c.hooks(), "-e", "kollet_window=first")...)
-	nodeFile := c.nodes[3].run("cat /etc/kollet/node.yaml")
+	nodeFile := c.nodes[3].Run("cat /etc/kollet/node.yaml")
 	r := c.play("upgrade", args...).exits(2)
 	r.prints("node1 committed 1 2", "node2 committed 1 2", "node3 rolled back 1 1", "node4 untouched", "node5 untouched",
 		"2 committed, 1 rolled back, 2 untouched; a node failed, so later waves were not started",
@@ -121,14 +122,14 @@ func stopped(t *testing.T, c *control) {
 		t.Fatalf("generations are %v", got)
 	}
 	for _, n := range c.nodes[3:] {
-		if len(n.history()) != 1 || n.run("cat /etc/kollet/node.yaml") != nodeFile {
-			t.Fatalf("%s was changed", n.name)
+		if len(n.history()) != 1 || n.Run("cat /etc/kollet/node.yaml") != nodeFile {
+			t.Fatalf("%s was changed", n.Name)
 		}
 	}
 	log := c.hooked()
 	for _, n := range c.nodes[:3] { // also node3, which runs its old version
-		if strings.Count(log, "drain "+n.name) != 2 || !strings.Contains(log, "undrain "+n.name) {
-			t.Fatalf("%s was not drained and undrained:\n%s", n.name, log)
+		if strings.Count(log, "drain "+n.Name) != 2 || !strings.Contains(log, "undrain "+n.Name) {
+			t.Fatalf("%s was not drained and undrained:\n%s", n.Name, log)
 		}
 	}
 	if strings.Count(log, "gate ") != 2 || strings.Contains(log, "gate node3") || strings.Contains(log, "node4") {
@@ -166,7 +167,7 @@ func rolledBack(t *testing.T, c *control) {
 	c.play("rollback", "-e", "kollet_window=first", "-e", "kollet_rollback=all").exits(0).prints("5 committed")
 	c.all("v1")
 	c.play("rollback", "-e", "kollet_window=first", "-e", "kollet_rollback=all").exits(0).prints("5 nothing to do").unchanged()
-	c.registry.Start()
+	c.Registry.Start()
 }
 
 func disappeared(t *testing.T, c *control) {
@@ -174,7 +175,7 @@ func disappeared(t *testing.T, c *control) {
 	lost := c.nodes[3]
 	p := c.begin("upgrade", append(waves, "-e", "kollet_window=second")...)
 	lost.awaitCutOver("alpha") // alpha may be on the new generation, beta is still on the old one
-	lost.off()
+	lost.Off()
 	p.wait().exits(2).prints("node3 committed", "node4 unreachable", "it became unreachable", "node5 committed", "4 committed, 1 unreachable")
 	for _, n := range c.nodes {
 		if n != lost {
@@ -194,8 +195,8 @@ func disappeared(t *testing.T, c *control) {
 
 func recovered(t *testing.T, c *control) {
 	lost := c.nodes[3]
-	lost.on()
-	lost.await()
+	lost.On()
+	lost.Await()
 	c.play("status", "-e", "kollet_require_healthy=true").exits(2).prints("4 healthy, 1 failed", "node4 failed", "an upgrade was interrupted")
 	c.play("recover").exits(0).prints("node4 recovered, rolled back", "4 nothing to recover")
 	lost.runsVersion("v1")
@@ -211,51 +212,51 @@ func orphaned(t *testing.T, c *control) {
 	// Another control machine begins at once, and waits for the running kollet processes.
 	c.play("upgrade", append(waves, "-e", "kollet_window=third")...).exits(0)
 	c.all("v4")
-	record, err := os.ReadFile(c.path("kollet-windows/third.json"))
+	record, err := os.ReadFile(c.Path("kollet-windows/third.json"))
 	check(t, err)
 	for _, n := range c.nodes {
-		if !bytes.Contains(record, []byte(n.name)) {
-			t.Fatalf("the window's record lacks %s, which it changed:\n%s", n.name, record)
+		if !bytes.Contains(record, []byte(n.Name)) {
+			t.Fatalf("the window's record lacks %s, which it changed:\n%s", n.Name, record)
 		}
 	}
 }
 
 func drifted(t *testing.T, c *control) {
 	c.play("verify").exits(0).prints("5 no drift").unchanged()
-	c.nodes[4].run("docker stop beta")
+	c.nodes[4].Run("docker stop beta")
 	c.play("verify").exits(2).prints("node5 differs", "container beta is not running", "4 no drift, 1 differs")
 }
 
 // pulled upgrades node5, which drifted, with ansible-pull from a Git repository.
 func pulled(t *testing.T, c *control) {
-	c.write("inventory/upgrade.yml", "- import_playbook: kollet.kollet.upgrade\n")
-	repository := c.path("inventory")
-	c.must("git", "init", "-q", "-b", "wave-2", repository)
-	c.must("git", "-C", repository, "add", ".")
-	c.must("git", "-C", repository, "-c", "user.name=operator", "-c", "user.email=operator@localhost", "commit", "-q", "-m", "Upgrade")
-	out := c.nodes[4].run("cd /run && HOME=/run ANSIBLE_COLLECTIONS_PATH=" + c.collections + " /usr/bin/python3 /usr/bin/ansible-pull -U file://" + repository +
+	c.Write("inventory/upgrade.yml", "- import_playbook: kollet.kollet.upgrade\n")
+	repository := c.Path("inventory")
+	c.Must("git", "init", "-q", "-b", "wave-2", repository)
+	c.Must("git", "-C", repository, "add", ".")
+	c.Must("git", "-C", repository, "-c", "user.name=operator", "-c", "user.email=operator@localhost", "commit", "-q", "-m", "Upgrade")
+	out := c.nodes[4].Run("cd /run && HOME=/run ANSIBLE_COLLECTIONS_PATH=" + c.collections + " /usr/bin/python3 /usr/bin/ansible-pull -U file://" + repository +
 		" -C wave-2 -d /run/checkout -i hosts.yml --limit node5 --connection local -e kollet_window_dir=/run upgrade.yml 2>&1")
 	run{c, "ansible-pull", 0, out}.prints("node5 committed", "1 committed")
 	c.all("v4")
 }
 
 // history returns the node's history, latest upgrade first.
-func (n *testNode) history() []agent.Entry {
-	n.site.t.Helper()
+func (n testNode) history() []agent.Entry {
+	n.Site.T.Helper()
 	var h []agent.Entry
-	n.ask(&h, "history")
+	n.Ask(&h, "history")
 	return h
 }
 
 // awaitCutOver waits until an upgrade that begins now begins to cut over a service.
-func (n *testNode) awaitCutOver(service string) {
-	n.site.t.Helper()
-	dir := n.path("disk/var/lib/kollet/journal")
+func (n testNode) awaitCutOver(service string) {
+	n.Site.T.Helper()
+	dir := n.Path("disk/var/lib/kollet/journal")
 	seen, err := journal.List(dir)
-	check(n.site.t, err)
+	check(n.Site.T, err)
 	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
 		now, err := journal.List(dir)
-		check(n.site.t, err)
+		check(n.Site.T, err)
 		for _, to := range now {
 			if slices.Contains(seen, to) {
 				continue
@@ -268,17 +269,17 @@ func (n *testNode) awaitCutOver(service string) {
 			}
 		}
 	}
-	n.site.t.Fatalf("%s: no upgrade began to cut over %s", n.name, service)
+	n.Site.T.Fatalf("%s: no upgrade began to cut over %s", n.Name, service)
 }
 
 // kill kills the playbook, its workers and all of their connections, as a power loss of
 // the control machine does.
 func (p *playing) kill() {
-	p.c.t.Helper()
-	check(p.c.t, syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL))
+	p.c.T.Helper()
+	check(p.c.T, syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL))
 	_ = p.cmd.Wait()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	check(p.c.t, err)
+	check(p.c.T, err)
 	for _, path := range all {
 		line, _ := os.ReadFile(path)
 		if bytes.Contains(line, []byte(controlPaths)) { // processes of shared SSH connections are not in the process group

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/site"
 	"github.com/kollet/kollet/test/tiny/image"
 )
 
@@ -97,12 +98,12 @@ func (c cost) line(count int, what string) string {
 }
 
 func measure(t *testing.T, count int) (lines []string) {
-	s := &site{t: t, dir: machine.Dir(t, "fleet")}
-	s.registry = machine.NewRegistry(t)
-	s.keys("127.1.*")
-	s.daemon()
+	s := &site.Site{T: t, Dir: machine.Dir(t, "fleet")}
+	s.Registry = machine.NewRegistry(t)
+	s.Keys("127.1.*")
+	daemon(s)
 	for _, tag := range []string{"v1", "v2", "v3"} {
-		image.Image{Tag: tag}.Push(t, s.registry.Addr, "test/tiny")
+		image.Image{Tag: tag}.Push(t, s.Registry.Addr, "test/tiny")
 	}
 	m := &many{control: newControl(s, forks), engine: machine.NewContainerd(t)}
 	m.inventory(count)
@@ -136,12 +137,12 @@ type many struct {
 }
 
 // daemon starts an SSH server that listens on all addresses of the loopback device.
-func (s *site) daemon() {
-	s.t.Helper()
-	check(s.t, os.MkdirAll("/run/sshd", 0o755))
-	cmd := exec.Command("/usr/sbin/sshd", "-D", "-f", s.path("sshd_config"))
-	check(s.t, cmd.Start())
-	s.t.Cleanup(func() {
+func daemon(s *site.Site) {
+	s.T.Helper()
+	check(s.T, os.MkdirAll("/run/sshd", 0o755))
+	cmd := exec.Command("/usr/sbin/sshd", "-D", "-f", s.Path("sshd_config"))
+	check(s.T, cmd.Start())
+	s.T.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
@@ -149,19 +150,19 @@ func (s *site) daemon() {
 
 // inventory writes an inventory of nodes with one service each.
 func (m *many) inventory(count int) {
-	m.t.Helper()
+	m.T.Helper()
 	var err error
 	m.binary, err = filepath.Abs("../../bin/kollet")
-	check(m.t, err)
+	check(m.T, err)
 	hosts := ""
 	for i := 1; i <= count; i++ {
 		name := fmt.Sprintf("n%03d", i)
 		m.names = append(m.names, name)
-		check(m.t, os.MkdirAll(m.path(name+"/etc/kollet"), 0o755))
+		check(m.T, os.MkdirAll(m.Path(name+"/etc/kollet"), 0o755))
 		hosts += fmt.Sprintf("    %s: {ansible_host: 127.1.0.%d, service_port: \"%d\"}\n", name, i, 20000+i)
 	}
-	m.write("inventory/hosts.yml", "kollet:\n  hosts:\n"+hosts+"  vars: {ansible_user: root}\n")
-	m.write("inventory/group_vars/kollet/kollet.yml", fmt.Sprintf(`
+	m.Write("inventory/hosts.yml", "kollet:\n  hosts:\n"+hosts+"  vars: {ansible_user: root}\n")
+	m.Write("inventory/group_vars/kollet/kollet.yml", fmt.Sprintf(`
 kollet_binary: %s
 kollet_root: %q
 kollet_engine: %q
@@ -177,8 +178,8 @@ kollet_node:
       image: tiny
       command: [serve, !unsafe "127.0.0.1:{{ .vars.port }}"]
       healthcheck: [{tcp: !unsafe "127.0.0.1:{{ .vars.port }}", start_period: 30s, stable: 200ms, interval: 50ms}]
-`, m.binary, m.path("{{ inventory_hostname }}"), m.address("{{ inventory_hostname }}"), m.registry.Addr))
-	m.t.Cleanup(m.clear)
+`, m.binary, m.Path("{{ inventory_hostname }}"), m.address("{{ inventory_hostname }}"), m.Registry.Addr))
+	m.T.Cleanup(m.clear)
 }
 
 // address returns the address of a node's engine: a namespace, whose name is also that
@@ -189,37 +190,37 @@ func (m *many) address(name string) string {
 
 // edit changes the tag in all node files, as Ansible does.
 func (m *many) edit(from, to string) {
-	m.t.Helper()
+	m.T.Helper()
 	for _, name := range m.names {
-		path := m.path(name + "/etc/kollet/node.yaml")
+		path := m.Path(name + "/etc/kollet/node.yaml")
 		data, err := os.ReadFile(path)
-		check(m.t, err)
-		check(m.t, os.WriteFile(path, bytes.ReplaceAll(data, []byte("tag: "+from), []byte("tag: "+to)), 0o600))
+		check(m.T, err)
+		check(m.T, os.WriteFile(path, bytes.ReplaceAll(data, []byte("tag: "+from), []byte("tag: "+to)), 0o600))
 	}
 }
 
 // alone runs kollet on all nodes without Ansible, on as many at once as Ansible does.
 func (m *many) alone(command, outcome string) cost {
-	m.t.Helper()
+	m.T.Helper()
 	var commands strings.Builder
 	for _, name := range m.names {
-		fmt.Fprintf(&commands, "%s -o json --root %s --engine '%s' --host %s %s >%s 2>&1\n", m.binary, m.path(name), m.address(name), name, command, m.path(name+"/out"))
+		fmt.Fprintf(&commands, "%s -o json --root %s --engine '%s' --host %s %s >%s 2>&1\n", m.binary, m.Path(name), m.address(name), name, command, m.Path(name+"/out"))
 	}
 	cmd := exec.Command("xargs", "-P", fmt.Sprint(forks), "-d", "\n", "-I", "{}", "sh", "-c", "{}")
 	cmd.Stdin = strings.NewReader(commands.String())
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	begun := time.Now()
-	check(m.t, cmd.Start())
+	check(m.T, cmd.Start())
 	c := watch(cmd, begun, func() {
 		if err := cmd.Wait(); err != nil {
-			m.t.Fatalf("kollet %s: %v\n%s", command, err, out.String())
+			m.T.Fatalf("kollet %s: %v\n%s", command, err, out.String())
 		}
 	})
 	for _, name := range m.names {
-		data, err := os.ReadFile(m.path(name + "/out"))
+		data, err := os.ReadFile(m.Path(name + "/out"))
 		if err != nil || !strings.Contains(string(data), fmt.Sprintf(`"outcome": %q`, outcome)) {
-			m.t.Fatalf("%s: %v, want %s\n%s", name, err, outcome, data)
+			m.T.Fatalf("%s: %v, want %s\n%s", name, err, outcome, data)
 		}
 	}
 	return c

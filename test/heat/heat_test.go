@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kollet/kollet/agent/firstboot"
 	"github.com/kollet/kollet/agent/userdata"
 )
 
@@ -30,19 +31,25 @@ type (
 // start.
 func validate(t *testing.T, jobs ...job) (answers []answer) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	given, err := json.Marshal(jobs)
-	check(t, err)
-	cmd := exec.Command("/usr/bin/python3", "validate.py") // Heat is installed for Debian's Python
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(given), &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v; if Heat is not installed, install it with: make deps\n%s", err, &stderr)
-	}
-	check(t, json.Unmarshal(stdout.Bytes(), &answers))
+	heat(t, "validate.py", jobs, &answers)
 	if len(answers) != len(jobs) {
 		t.Fatalf("%d answers to %d templates", len(answers), len(jobs))
 	}
 	return answers
+}
+
+// heat runs a program that uses Heat's engine, with JSON input and output.
+func heat(t *testing.T, program string, input, output any) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	given, err := json.Marshal(input)
+	check(t, err)
+	cmd := exec.Command("/usr/bin/python3", program) // Heat is installed for Debian's Python
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(given), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v; if Heat is not installed, install it with: make deps\n%s", err, &stderr)
+	}
+	check(t, json.Unmarshal(stdout.Bytes(), output))
 }
 
 // in returns a job for a template in a directory. Only the node's template has the
@@ -51,16 +58,16 @@ func in(dir, template, userData string) job {
 	j := job{filepath.Join(dir, template), map[string]string{
 		"image": "debian-12-node", "flavor": "compute", "network": "management", "user_data": userData,
 	}}
-	if template == node {
+	if template == oneNode {
 		j.Parameters["name"] = "cmp1"
 	}
 	return j
 }
 
-const node, nodes = "compute-node.yaml", "compute-nodes.yaml"
+const oneNode, manyNodes = "compute-node.yaml", "compute-nodes.yaml"
 
 func TestTemplatesAreValid(t *testing.T) {
-	for _, a := range validate(t, in(templates, node, "#cloud-config\n{}\n"), in(templates, nodes, "#cloud-config\n{}\n")) {
+	for _, a := range validate(t, in(templates, oneNode, "#cloud-config\n{}\n"), in(templates, manyNodes, "#cloud-config\n{}\n")) {
 		if a.Complaint != "" {
 			t.Error(a.Complaint)
 		}
@@ -73,17 +80,17 @@ func TestMistakesAreFound(t *testing.T) {
 		name, template, from, to string
 		want                     string
 	}{
-		{"an unknown property", node, "user_data_format: RAW", "user_data_fmt: RAW", "user_data_fmt"},
-		{"a wrong value", node, "user_data_format: RAW", "user_data_format: COOKED", "user_data_format"},
-		{"an unknown resource", node, "{get_resource: handle}", "{get_resource: handel}", "handel"},
-		{"an unknown attribute", node, "[handle, curl_cli]", "[handle, curl]", "curl"},
-		{"an unknown parameter", node, "{get_param: timeout}", "{get_param: patience}", "patience"},
-		{"a missing file", node, "{get_file: signal.sh}", "{get_file: signal.py}", "signal.py"},
-		{"an unknown condition", node, "if: [has_key,", "if: [has_keys,", "has_keys"},
-		{"a group's parameter", nodes, "          timeout: {get_param: timeout}", "          time: {get_param: timeout}", "time"},
-		{"a group of an unknown type", nodes, "type: compute-node.yaml", "type: compute.yaml", "compute.yaml"},
-		{"a mistake in the node", nodes, "", "user_data_fmt: RAW", "user_data_fmt"},
-		{"names that are not unique", nodes, "default: compute-%index%", "default: compute", "%index%"},
+		{"an unknown property", oneNode, "user_data_format: RAW", "user_data_fmt: RAW", "user_data_fmt"},
+		{"a wrong value", oneNode, "user_data_format: RAW", "user_data_format: COOKED", "user_data_format"},
+		{"an unknown resource", oneNode, "{get_resource: handle}", "{get_resource: handel}", "handel"},
+		{"an unknown attribute", oneNode, "[handle, curl_cli]", "[handle, curl]", "curl"},
+		{"an unknown parameter", oneNode, "{get_param: timeout}", "{get_param: patience}", "patience"},
+		{"a missing file", oneNode, "{get_file: signal.sh}", "{get_file: signal.py}", "signal.py"},
+		{"an unknown condition", oneNode, "if: [has_key,", "if: [has_keys,", "has_keys"},
+		{"a group's parameter", manyNodes, "          timeout: {get_param: timeout}", "          time: {get_param: timeout}", "time"},
+		{"a group of an unknown type", manyNodes, "type: compute-node.yaml", "type: compute.yaml", "compute.yaml"},
+		{"a mistake in the node", manyNodes, "", "user_data_fmt: RAW", "user_data_fmt"},
+		{"names that are not unique", manyNodes, "default: compute-%index%", "default: compute", "%index%"},
 	}
 	var jobs []job
 	for _, c := range cases {
@@ -91,7 +98,7 @@ func TestMistakesAreFound(t *testing.T) {
 		check(t, os.CopyFS(dir, os.DirFS(templates)))
 		edited := filepath.Join(dir, c.template)
 		if c.from == "" { // the mistake is in the template that this one uses
-			edited, c.from = filepath.Join(dir, node), "user_data_format: RAW"
+			edited, c.from = filepath.Join(dir, oneNode), "user_data_format: RAW"
 		}
 		replace(t, edited, c.from, c.to)
 		jobs = append(jobs, in(dir, c.template, "#cloud-config\n{}\n"))
@@ -124,7 +131,7 @@ func TestMessage(t *testing.T) {
 		t.Run(string(form), func(t *testing.T) {
 			made, err := userdata.Build(userdata.Recipe{Node: userdata.Node{NodeFile: file}, Format: form})
 			check(t, err)
-			j := in(templates, node, string(made.Data))
+			j := in(templates, oneNode, string(made.Data))
 			j.Parameters["user_data_type"] = kind
 			a := validate(t, j)[0]
 			if a.Complaint != "" {
@@ -166,24 +173,14 @@ func TestSignal(t *testing.T) {
 		"not kollet": {`{}`, "FAILURE", "cloud-init-output.log", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			finished, posted, script := filepath.Join(dir, "finished"), filepath.Join(dir, "posted"), filepath.Join(dir, "signal")
+			finished := filepath.Join(t.TempDir(), "finished")
 			if c.finished != "" {
 				check(t, os.WriteFile(finished, []byte(c.finished), 0o600))
 			}
-			text, err := os.ReadFile(filepath.Join(templates, "signal.sh"))
-			check(t, err)
-			// The last argument of curl is the data to post.
-			curl := `sh -c 'for last; do :; done; printf %s "$last" >` + posted + `' curl`
-			text = bytes.ReplaceAll(text, []byte("$CURL"), []byte(curl))
-			text = bytes.ReplaceAll(text, []byte("/var/lib/kollet/provision-finished"), []byte(finished))
-			check(t, os.WriteFile(script, text, 0o600))
-			out, err := exec.Command("sh", script).CombinedOutput()
-			if exit := exitStatus(err); exit != c.exit {
-				t.Errorf("exit status %d, want %d\n%s", exit, c.exit, out)
+			data, exit := post(t, finished)
+			if exit != c.exit {
+				t.Errorf("exit status %d, want %d", exit, c.exit)
 			}
-			data, err := os.ReadFile(posted)
-			check(t, err)
 			var signal struct{ Status, Reason string }
 			check(t, json.Unmarshal(data, &signal))
 			if signal.Status != c.status || !strings.Contains(signal.Reason, c.reason) {
@@ -191,6 +188,26 @@ func TestSignal(t *testing.T) {
 			}
 		})
 	}
+}
+
+// post runs the signal script with the record of a bootstrap, and returns what it posts
+// to Heat and its exit status.
+func post(t *testing.T, finished string) ([]byte, int) {
+	t.Helper()
+	dir := t.TempDir()
+	posted, script := filepath.Join(dir, "posted"), filepath.Join(dir, "signal")
+	text, err := os.ReadFile(filepath.Join(templates, "signal.sh"))
+	check(t, err)
+	// The last argument of curl is the data to post.
+	curl := `sh -c 'for last; do :; done; printf %s "$last" >` + posted + `' curl`
+	text = bytes.ReplaceAll(text, []byte("$CURL"), []byte(curl))
+	text = bytes.ReplaceAll(text, []byte(firstboot.FinishedPath), []byte(finished))
+	check(t, os.WriteFile(script, text, 0o600))
+	out, err := exec.Command("sh", script).CombinedOutput()
+	t.Logf("%s", out)
+	data, readErr := os.ReadFile(posted)
+	check(t, readErr)
+	return data, exitStatus(err)
 }
 
 func exitStatus(err error) int {
