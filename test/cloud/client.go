@@ -1,0 +1,183 @@
+package cloud
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/agents"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+)
+
+// patience is how long to wait for a change that takes seconds on a quiet machine.
+const patience = 5 * time.Minute
+
+// Client asks the APIs as the administrator. Its methods fail the test if a request fails.
+type Client struct {
+	Compute   *gophercloud.ServiceClient
+	Network   *gophercloud.ServiceClient
+	Image     *gophercloud.ServiceClient
+	Placement *gophercloud.ServiceClient
+
+	t testing.TB
+}
+
+// Client returns a client for the APIs. Tokens are renewed.
+func (c *Cloud) Client(t testing.TB) *Client {
+	t.Helper()
+	password := c.docker("exec", container, "cat", "/var/lib/controller/secrets/admin_password")
+	provider, err := openstack.AuthenticatedClient(t.Context(), gophercloud.AuthOptions{
+		IdentityEndpoint: c.AuthURL, Username: "admin", Password: password,
+		TenantName: "admin", DomainName: "Default", AllowReauth: true,
+	})
+	if err != nil {
+		t.Fatalf("log in at %s: %v", c.AuthURL, err)
+	}
+	client := &Client{t: t}
+	where := gophercloud.EndpointOpts{Region: "RegionOne"}
+	for _, service := range []struct {
+		client **gophercloud.ServiceClient
+		find   func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error)
+	}{
+		{&client.Compute, openstack.NewComputeV2},
+		{&client.Network, openstack.NewNetworkV2},
+		{&client.Image, openstack.NewImageV2},
+		{&client.Placement, openstack.NewPlacementV1},
+	} {
+		if *service.client, err = service.find(provider, where); err != nil {
+			t.Fatalf("find a service in the catalogue: %v", err)
+		}
+	}
+	client.Compute.Microversion = "2.79" // networks: none, and ids of services
+	return client
+}
+
+// ComputeServices lists the services that Nova knows, its own and those of compute nodes.
+// UpdatedAt is the time of the last heartbeat.
+func (c *Client) ComputeServices() []services.Service {
+	c.t.Helper()
+	page, err := services.List(c.Compute, nil).AllPages(c.ctx())
+	c.check("list Nova's services", err)
+	all, err := services.ExtractServices(page)
+	c.check("list Nova's services", err)
+	return all
+}
+
+// Agents lists the agents that Neutron knows, with their heartbeats.
+func (c *Client) Agents() []agents.Agent {
+	c.t.Helper()
+	page, err := agents.List(c.Network, nil).AllPages(c.ctx())
+	c.check("list Neutron's agents", err)
+	all, err := agents.ExtractAgents(page)
+	c.check("list Neutron's agents", err)
+	return all
+}
+
+// ForgetAgents removes what Neutron knows of the agents of a host.
+func (c *Client) ForgetAgents(host string) {
+	c.t.Helper()
+	for _, a := range c.Agents() {
+		if a.Host == host {
+			c.check("remove the agent of "+host, agents.Delete(c.ctx(), c.Network, a.ID).ExtractErr())
+		}
+	}
+}
+
+// AwaitCompute waits until Nova sees the node's service up and enabled, with a heartbeat
+// after the given time, and returns it.
+func (c *Client) AwaitCompute(host string, after time.Time) (found services.Service) {
+	c.t.Helper()
+	c.await("nova-compute of "+host+" to be up and enabled", func() bool {
+		for _, s := range c.ComputeServices() {
+			if s.Binary == "nova-compute" && s.Host == host && s.State == "up" && s.Status == "enabled" && s.UpdatedAt.After(after) {
+				found = s
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// AwaitAgent waits until Neutron sees the node's network agent alive, with a heartbeat after
+// the given time, and returns it.
+func (c *Client) AwaitAgent(host string, after time.Time) (found agents.Agent) {
+	c.t.Helper()
+	c.await("the network agent of "+host+" to be alive", func() bool {
+		for _, a := range c.Agents() {
+			if a.Host == host && a.Alive && a.HeartbeatTimestamp.After(after) {
+				found = a
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// ImageID returns the id of the guest's image.
+func (c *Client) ImageID() string {
+	c.t.Helper()
+	page, err := images.List(c.Image, images.ListOpts{Name: Image}).AllPages(c.ctx())
+	c.check("list images", err)
+	all, err := images.ExtractImages(page)
+	c.check("list images", err)
+	if len(all) != 1 {
+		c.t.Fatalf("found %d images with the name %s", len(all), Image)
+	}
+	return all[0].ID
+}
+
+// FlavorID returns the id of the flavor.
+func (c *Client) FlavorID() string {
+	c.t.Helper()
+	page, err := flavors.ListDetail(c.Compute, nil).AllPages(c.ctx())
+	c.check("list flavors", err)
+	all, err := flavors.ExtractFlavors(page)
+	c.check("list flavors", err)
+	for _, f := range all {
+		if f.Name == Flavor {
+			return f.ID
+		}
+	}
+	c.t.Fatalf("there is no flavor %s", Flavor)
+	return ""
+}
+
+// NetworkID returns the id of a network.
+func (c *Client) NetworkID(name string) string {
+	c.t.Helper()
+	page, err := networks.List(c.Network, networks.ListOpts{Name: name}).AllPages(c.ctx())
+	c.check("list networks", err)
+	all, err := networks.ExtractNetworks(page)
+	c.check("list networks", err)
+	if len(all) != 1 {
+		c.t.Fatalf("found %d networks with the name %s", len(all), name)
+	}
+	return all[0].ID
+}
+
+// await waits until the condition holds.
+func (c *Client) await(what string, holds func() bool) {
+	c.t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(500 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+func (c *Client) check(doing string, err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatalf("%s: %v", doing, err)
+	}
+}
+
+// ctx is not the test's context, which is cancelled before cleanups run.
+func (c *Client) ctx() context.Context { return context.Background() }

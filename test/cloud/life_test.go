@@ -1,0 +1,169 @@
+package cloud_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/test/cloud"
+	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
+)
+
+// TestServerSurvives is the part for make test: it makes a server with a port, upgrades
+// everything under it, and makes another.
+func TestServerSurvives(t *testing.T) {
+	c, registry := controlPlane(t)
+	m := join(t, c, "linuxbridge", onDocker(t), registry)
+	network, _ := m.networks()
+	m.kept = append(m.kept, m.create("first", network))
+	began := time.Now()
+	m.renew(m.ServiceNames()...)
+	m.Upgrade()
+	m.spared()
+	m.seen(m.lastStart(began))
+	second := m.create("second", network)
+	m.spared()
+	m.api.Delete(second.id)
+	m.quiet()
+}
+
+// controlPlane starts what all nodes of a test use.
+func controlPlane(t *testing.T) (*cloud.Cloud, *machine.Registry) {
+	t.Helper()
+	nodetest.ShareRun(t)
+	return cloud.New(t), machine.NewRegistry(t, machine.RegistryDir(nodetest.Built(t, "registry")))
+}
+
+func onDocker(t *testing.T) nodetest.Engine {
+	return nodetest.OnDocker(machine.Dockerd(t, machine.LiveRestore()))
+}
+
+func onContainerd(t *testing.T) nodetest.Engine {
+	return nodetest.OnContainerd(machine.NewContainerd(t, machine.BoundedRuntime()))
+}
+
+// TestServersLive takes servers through everything that happens to a node, on both
+// engines and with each network of the profile.
+func TestServersLive(t *testing.T) {
+	c, registry := controlPlane(t)
+	for _, network := range []string{"linuxbridge", "openvswitch", "none"} {
+		t.Run(network, func(t *testing.T) {
+			t.Run("docker", func(t *testing.T) { life(t, join(t, c, network, onDocker(t), registry)) })
+			t.Run("containerd", func(t *testing.T) { life(t, join(t, c, network, onContainerd(t), registry)) })
+		})
+	}
+}
+
+// life runs parts that each leave the node intact, with servers that live through all of
+// them.
+func life(t *testing.T, m *member) {
+	m.keep()
+	type part struct {
+		name string
+		do   func(*member)
+	}
+	var parts []part
+	for _, name := range m.ServiceNames() {
+		parts = append(parts, part{"an upgrade of " + name + " alone", func(m *member) { m.renew(name); m.Upgrade() }})
+	}
+	parts = append(parts,
+		part{"an upgrade of everything", func(m *member) { m.renew(m.ServiceNames()...); m.Upgrade() }},
+		part{"an upgrade of configuration alone", reconfigured},
+		part{"a rollback", rolledBack},
+		part{"an upgrade that fails", failed},
+		part{"kollet killed in an upgrade", func(m *member) { m.renew(m.ServiceNames()...); m.interrupted("upgrade") }},
+		part{"kollet killed in an upgrade that fails", failureKilled},
+		part{"kollet killed in a rollback", func(m *member) { m.renew(m.ServiceNames()...); m.Upgrade(); m.interrupted("rollback") }},
+		part{"a restart of the engine", restarted},
+	)
+	for _, part := range parts {
+		if !t.Run(part.name, func(t *testing.T) {
+			inner, began := m.in(t), time.Now()
+			part.do(inner)
+			inner.intact(began)
+		}) {
+			return // the next parts depend on it
+		}
+	}
+	t.Run("a delete of the servers", func(t *testing.T) {
+		inner := m.in(t)
+		for _, s := range m.kept {
+			inner.api.Delete(s.id)
+		}
+		if guests := inner.Guests(); len(guests) != 0 {
+			t.Fatalf("guests: %+v", guests)
+		}
+	})
+}
+
+// renew gives services the version that they do not run, in the node file, and the others
+// the one that they do.
+func (m *member) renew(names ...string) {
+	m.T.Helper()
+	for _, s := range m.Status().Services {
+		isNew := strings.HasSuffix(s.Image, ":"+nodetest.NewVersion)
+		if isNew == slices.Contains(names, s.Name) {
+			m.Images[s.Name] = nodetest.OldVersion
+		} else {
+			m.Images[s.Name] = nodetest.NewVersion
+		}
+	}
+	m.Configure()
+}
+
+func reconfigured(m *member) {
+	m.renew()
+	m.Write("/etc/kollet/config/nova.conf", "[DEFAULT]\nreserved_host_memory_mb = 384\n")
+	if m.Network != "none" {
+		m.Write("/etc/kollet/config/neutron.conf", "[AGENT]\nlog_agent_heartbeats = true\n")
+	}
+	m.Upgrade()
+}
+
+func rolledBack(m *member) {
+	m.renew(m.ServiceNames()...)
+	m.Upgrade()
+	m.Must(0, "rollback")
+}
+
+// broken is a command of nova-compute that ends after the cutover.
+const broken = "    command: [nova-compute, --config-file, /no/such/file]\n"
+
+func failed(m *member) {
+	generation := m.Status().Generation
+	m.renew(m.ServiceNames()...)
+	m.More = map[string]string{"nova-compute": broken}
+	m.Configure()
+	if o := m.Must(1, "upgrade"); !strings.Contains(o.Stderr, "nova-compute") {
+		m.T.Fatalf("the upgrade failed without naming nova-compute:\n%s", o.All())
+	}
+	m.Healthy(generation)
+}
+
+func failureKilled(m *member) {
+	m.renew(m.ServiceNames()...)
+	m.More = map[string]string{"nova-compute": broken}
+	m.Configure()
+	m.interrupted("upgrade")
+}
+
+// interrupted kills kollet at a random moment of a command, and recovers. The command may
+// end before.
+func (m *member) interrupted(command string) {
+	m.T.Helper()
+	m.killed(40*time.Second, command)
+	m.Must(0, "recover")
+}
+
+func restarted(m *member) {
+	m.On.Kill()
+	m.On.Start()
+	for range 600 {
+		if m.Status().Healthy {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
