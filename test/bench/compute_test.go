@@ -92,7 +92,7 @@ func (c *compute) configure() {
 keep_generations: 1
 images: {registry: %s/kolla, tag: %q}
 network: linuxbridge
-vars: {virt_type: qemu, rabbit_host: 127.0.0.1}
+vars: {virt_type: qemu, rabbit_host: 127.0.0.1, auth_url: none}
 secrets: {rabbit_password: {file: /etc/kollet/secrets/rabbit}}
 services:
 %s`, c.on.name, c.registry.Addr, oldVersion, services.String()))

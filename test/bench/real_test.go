@@ -26,7 +26,8 @@ func BenchmarkReal(b *testing.B) { onBothComputes(b, realOn) }
 
 // Ways of replacing a real service.
 const (
-	warmedUp   = "gated, warmed up"
+	warmedUp   = "gated, warmed up" // nova-compute: preloaded
+	notLoaded  = "gated, warmed up, not preloaded"
 	notWarmed  = "gated, not warmed up"
 	inSequence = "stop, remove, create, start"
 	restarted  = "restarted, nothing replaced"
@@ -40,7 +41,7 @@ func realOn(b *testing.B, c *compute) {
 		{"nova-libvirt", c.libvirtGap},
 		{"nova-compute", c.novaGap},
 	}
-	ways := []string{warmedUp, notWarmed, inSequence, restarted}
+	ways := []string{warmedUp, notLoaded, notWarmed, inSequence, restarted}
 	all, order := series{}, []string{}
 	for _, s := range services {
 		for _, way := range ways {
@@ -92,7 +93,12 @@ func (c *compute) replace(service, way string) {
 		c.images[service] = newVersion
 	}
 	c.extra[service] = ""
-	if way == notWarmed {
+	switch {
+	case service == "nova-compute" && way == notLoaded:
+		c.extra[service] = "    preload: {python: false, modules: []}\n    warmup: [nova-compute, --version]\n"
+	case service == "nova-compute" && way == notWarmed:
+		c.extra[service] = "    preload: {python: false, modules: []}\n"
+	case way == notWarmed:
 		c.extra[service] = "    warmup: []\n"
 	}
 	c.configure()
@@ -194,24 +200,34 @@ var busLine = regexp.MustCompile(`^(\S+ \S+) \[\w+\].* - nova-compute:(\d+):(.*)
 // colours are RabbitMQ's for what matters.
 var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
+// granted is what RabbitMQ says of a login.
+const granted = "authenticated and granted access"
+
+// parseBusLine returns the time, the process and the text of a line about a connection
+// of nova-compute's.
+func parseBusLine(line string) (at time.Time, pid, text string, ok bool) {
+	m := busLine.FindStringSubmatch(colours.ReplaceAllString(strings.TrimSpace(line), ""))
+	if m == nil {
+		return time.Time{}, "", "", false
+	}
+	at, err := time.Parse("2006-01-02 15:04:05.999999-07:00", m[1])
+	return at, m[2], m[3], err == nil
+}
+
 // busGap reads RabbitMQ's log from a moment on. Old is the process id of the
 // nova-compute that goes.
 func busGap(log string, from time.Time, old int) (time.Duration, bool) {
 	var closed time.Time
 	for line := range strings.Lines(log) {
-		m := busLine.FindStringSubmatch(colours.ReplaceAllString(strings.TrimSpace(line), ""))
-		if m == nil {
+		at, pid, text, ok := parseBusLine(line)
+		if !ok || at.Before(from) {
 			continue
 		}
-		at, err := time.Parse("2006-01-02 15:04:05.999999-07:00", m[1])
-		if err != nil || at.Before(from) {
-			continue
-		}
-		opened := strings.Contains(m[3], "authenticated and granted access")
+		opened := strings.Contains(text, granted)
 		switch {
-		case m[2] == fmt.Sprint(old) && !opened && closed.IsZero():
+		case pid == fmt.Sprint(old) && !opened && closed.IsZero():
 			closed = at
-		case m[2] != fmt.Sprint(old) && opened && !closed.IsZero():
+		case pid != fmt.Sprint(old) && opened && !closed.IsZero():
 			return at.Sub(closed), true
 		}
 	}
@@ -223,13 +239,16 @@ func TestBusGap(t *testing.T) {
 	line := func(at, pid, text string) string {
 		return "\x1b[38;5;214m2026-11-21 12:" + at + "+00:00 [warning] <0.1.0> connection <0.1.0> (127.0.0.1:3 -> 127.0.0.1:5672 - nova-compute:" + pid + ":c9b7)" + text + "\x1b[0m\n"
 	}
-	const granted = ": user 'openstack' authenticated and granted access to vhost '/'"
+	const login = ": user 'openstack' " + granted + " to vhost '/'"
 	log := line("15:30.100000", "374", ", vhost: '/'") + line("15:50.250000", "374", ", vhost: '/'") + line("15:50.260000", "374", ", vhost: '/'") +
-		line("15:55.000000", "374", granted) + line("15:55.100000", "5598", "") + line("15:56.500000", "5598", granted)
+		line("15:55.000000", "374", login) + line("15:55.100000", "5598", "") + line("15:56.500000", "5598", login)
 	// A line about a new connection without the word is no opening, and a closing
 	// of the new one's is none of the old one's.
 	if gap, ok := busGap(log, from, 374); !ok || gap != 6250*time.Millisecond {
 		t.Errorf("%v, %v", gap, ok)
+	}
+	if at, ok := firstLogin(log, from, 374); !ok || at.Sub(from) != 16500*time.Millisecond {
+		t.Errorf("first login at %v, %v", at, ok)
 	}
 	if gap, ok := busGap(log, from, 99); ok {
 		t.Errorf("without the old one's closing: %v", gap)
