@@ -18,6 +18,7 @@ shellcheck
 ansible-core ansible-lint python3-pytest
 openssh-server openssh-client
 python3-heat
+spin
 '
 # ca-certificates curl unzip   the Go toolchain
 # git                          the version
@@ -29,6 +30,7 @@ python3-heat
 # iproute2 iptables kmod procps  programs that kollet uses on a node
 # ansible-*, pytest, openssh-* tests of fleets and playbooks
 # python3-heat                 to check the Heat templates with Heat itself
+# spin                         to search every run of the protocol's model
 # systemd cloud-init           to check the files that kollet writes for them; neither runs
 # xorriso genisoimage          to read the images that kollet seed writes
 

@@ -1,17 +1,17 @@
 #!/bin/sh
 # The list of what make up creates on this machine, for make down to remove. Sourced by
-# up.sh and down.sh. Each entry is written before the thing is created, so that make
-# down also works after make up was interrupted. Things that existed before are not in
-# the list and are kept.
+# up.sh and down.sh, and by those of make cloud, which has its own list. Each entry is
+# written before the thing is created, so that make down also works after make up was
+# interrupted. Things that existed before are not in the list and are kept.
 
 # The list, and the files of daemons, are below this directory.
-mine=/var/lib/kollet-up
+mine=${mine:-/var/lib/kollet-up}
 list=$mine/made
 
 say() { printf '\n==> %s\n' "$*"; }
 note() { printf '    %s\n' "$*"; }
 die() {
-	printf 'make %s: %s\n' "$(basename "$0" .sh)" "$*" >&2
+	printf '%s: %s\n' "${me:-make $(basename "$0" .sh)}" "$*" >&2
 	exit 1
 }
 

@@ -76,6 +76,7 @@ node_file() {
 		vars:
 		  virt_type: ${VIRT_TYPE:-qemu} # emulation, which works everywhere; use kvm if the machine has it
 		  rabbit_host: 127.0.0.1
+		  auth_url: none # no control plane
 		secrets:
 		  rabbit_password: {file: $password_file}
 	YAML
