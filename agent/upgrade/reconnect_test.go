@@ -73,3 +73,45 @@ func TestReconnects(t *testing.T) {
 		})
 	}
 }
+
+// After a rollback, a service that exits again soon after its probes passed is not
+// healthy.
+func TestHealthyAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		exit  time.Duration // after the start; 0: never
+		after containers.State
+		want  string
+	}{
+		"keeps running":          {0, "", ""},
+		"exits":                  {time.Second, containers.StateExited, "did not keep running (restarts: 0, state: exited)"},
+		"exits and is restarted": {time.Second, containers.StateRunning, "did not keep running (restarts: 1, state: running)"},
+		"has exited":             {-time.Second, containers.StateExited, "container is exited"},
+		"is between two runs":    {-time.Second, containers.StateRestarting, "restarting (0 restarts)"},
+		"was restarted":          {-time.Second, containers.StateRunning, "restarting (1 restart, the last one 1s ago)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: &staying{t0: began, at: func(since time.Duration) containers.Container {
+					now := containers.Container{ID: "c", PID: 100, State: containers.StateRunning, Started: began.Add(-2 * time.Second)}
+					if c.exit != 0 && since >= c.exit {
+						now.State = c.after
+						if c.after == containers.StateRunning {
+							now.PID, now.Restarts, now.Started = 101, 1, began.Add(c.exit)
+						}
+					}
+					return now
+				}}}
+				probe := nodefile.Probe{Exec: []string{"true"}, StartPeriod: time.Minute, Timeout: time.Minute, Interval: time.Second, Stable: 2 * time.Second}
+				err := healthyAgain(t.Context(), n, generation.Service{Name: "web", Healthcheck: []nodefile.Probe{probe}}, "c")
+				got := ""
+				if err != nil {
+					got = err.Error()
+				}
+				if got != c.want {
+					t.Errorf("got %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}

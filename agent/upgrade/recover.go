@@ -10,12 +10,10 @@ import (
 
 	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/generation"
-	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/target"
-	"github.com/kollet/kollet/containers"
 )
 
 // Recovery says what recover found and did.
@@ -76,28 +74,25 @@ func stillUnhealthy(ctx context.Context, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, s := range current.Services {
+	err = eachOf(current.Services, func(s generation.Service) error {
 		c, err := n.Container(ctx, s.Name, s.Origin)
-		if err == nil && c.State != containers.StateRunning {
-			err = fmt.Errorf("container is %s", c.State)
-		}
 		if err == nil {
-			err = health.Ready(ctx, health.Of(n.Engine, n.Host, c, s.User), s.Healthcheck)
+			err = healthyAgain(ctx, n, s, c.ID)
 		}
 		if err != nil {
-			errs = append(errs, failure{s.Name, c.ID, err})
+			return failure{s.Name, c.ID, err}
 		}
-	}
+		return nil
+	})
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted while waiting for the services: %w", ctx.Err())
 	}
-	if len(errs) == 0 {
+	if err == nil {
 		n.Note("", "generation %d, to which the last upgrade was rolled back, is healthy now", current.Number)
 		return nil
 	}
 	redactor := &target.Target{Redactor: target.RedactorOf(n)}
-	return node.NeedsOperator{Err: redactor.Redact(fmt.Errorf("nothing is left to undo, but generation %d, to which the last upgrade was rolled back, is not healthy: %w; `kollet logs` may show why; repair it, or upgrade to what works", current.Number, errors.Join(errs...)))}
+	return node.NeedsOperator{Err: redactor.Redact(fmt.Errorf("nothing is left to undo, but generation %d, to which the last upgrade was rolled back, is not healthy: %w; `kollet logs` may show why; repair it, or upgrade to what works", current.Number, err))}
 }
 
 // RecoverLocked is Recover on a node that the caller has locked and whose engine

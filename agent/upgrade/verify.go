@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,6 +13,8 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/health"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -125,15 +128,24 @@ func (t *transaction) reconnects(ctx context.Context, s generation.Service, c co
 			probes[i].Stable = max(probes[i].Stable, restartedStable)
 		}
 	}
-	if err := health.Stable(ctx, health.Of(t.node.Engine, t.node.Host, first, s.User), probes); err != nil {
+	if err := keepsRunning(ctx, t.node, s, first, probes); err != nil {
 		return failure{s.Name, c.ID, err}
 	}
-	last, err := t.node.Engine.Inspect(ctx, c.ID)
+	return nil
+}
+
+// keepsRunning requires that the probes keep passing in the run of a container that
+// was seen first: they also pass between two crashes.
+func keepsRunning(ctx context.Context, n *node.Node, s generation.Service, first containers.Container, probes []nodefile.Probe) error {
+	if err := health.Stable(ctx, health.Of(n.Engine, n.Host, first, s.User), probes); err != nil {
+		return err
+	}
+	last, err := n.Engine.Inspect(ctx, first.ID)
 	if err != nil {
 		return err
 	}
 	if last.State != containers.StateRunning || last.PID != first.PID || !last.Started.Equal(first.Started) || last.Restarts != first.Restarts {
-		return failure{s.Name, c.ID, fmt.Errorf("did not keep running (restarts: %d, state: %s)", last.Restarts, last.State)}
+		return fmt.Errorf("did not keep running (restarts: %d, state: %s)", last.Restarts, last.State)
 	}
 	return nil
 }
@@ -152,46 +164,55 @@ func (t *transaction) syncGates() error {
 	return nil
 }
 
-// healthyAgain checks a service that the rollback started. Its probes may pass between
-// two crashes, or because of another process.
-func (t *transaction) healthyAgain(ctx context.Context, s generation.Service, c containers.Container) error {
-	if c.State == containers.StateRunning {
-		if err := health.Ready(ctx, health.Of(t.node.Engine, t.node.Host, c, s.User), s.Healthcheck); err != nil {
-			return err
-		}
-	}
-	c, err := t.node.Engine.Inspect(ctx, c.ID)
+// healthyAgain checks a service to which a rollback went back.
+func healthyAgain(ctx context.Context, n *node.Node, s generation.Service, id string) error {
+	c, err := n.Engine.Inspect(ctx, id)
 	if err != nil {
 		return err
 	}
-	if err := health.Restarting(c, t.node.Host.Now()); err != nil {
+	if c.State == containers.StateRunning {
+		if err := health.Ready(ctx, health.Of(n.Engine, n.Host, c, s.User), s.Healthcheck); err != nil {
+			return err
+		}
+		if c, err = n.Engine.Inspect(ctx, id); err != nil {
+			return err
+		}
+	}
+	if err := health.Restarting(c, n.Host.Now()); err != nil {
 		return err
 	}
 	if c.State != containers.StateRunning {
 		return fmt.Errorf("container is %s", c.State)
 	}
-	return nil
+	return keepsRunning(ctx, n, s, c, s.Healthcheck)
 }
 
 // previousHealthy checks the old generation after a roll back.
 func (t *transaction) previousHealthy(ctx context.Context) error {
-	var errs []error
-	for _, s := range t.from.Services {
+	err := eachOf(t.from.Services, func(s generation.Service) error {
+		revived := t.revived[s.Name]
 		if len(t.previous[s.Name]) == 0 {
-			continue // it did not run before, or was not touched
+			return nil // it did not run before, or was not touched
 		}
-		if t.revived[s.Name] == "" {
-			errs = append(errs, failure{s.Name, "", errors.New("its container was removed manually")})
-			continue
+		if revived == "" {
+			return failure{s.Name, "", errors.New("its container was removed manually")}
 		}
-		c, err := t.node.Engine.Inspect(ctx, t.revived[s.Name])
-		if err == nil {
-			err = t.healthyAgain(ctx, s, c)
+		if err := healthyAgain(ctx, t.node, s, revived); err != nil {
+			return explain(ctx, t.node, failure{s.Name, revived, err})
 		}
-		if err != nil {
-			errs = append(errs, explain(ctx, t.node, failure{s.Name, t.revived[s.Name], err}))
-		}
-	}
+		return nil
+	})
 	t.sweepCanary(ctx, t.from.Number)
+	return err
+}
+
+// eachOf checks services at the same time, and joins what it finds in their order.
+func eachOf(services []generation.Service, check func(generation.Service) error) error {
+	errs := make([]error, len(services))
+	var checks sync.WaitGroup
+	for i, s := range services {
+		checks.Go(func() { errs[i] = check(s) })
+	}
+	checks.Wait()
 	return errors.Join(errs...)
 }
