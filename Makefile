@@ -66,7 +66,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command test test-cloud test-stack test-podman unit e2e start program build deps tools lint vulncheck guest images controller-image node-image first-boot test-vm fuzz bench bench-cloud bench-fleet recordings man clean
+.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command test test-cloud test-stack test-podman unit e2e start program build deps tools lint vulncheck guest all-images images controller-image node-image first-boot test-vm fuzz bench bench-cloud bench-fleet recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -110,12 +110,9 @@ test: ## set up what is missing, then run all tests except test-vm, test-cloud, 
 	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps tools
 	@$(phase) check $(MAKE) --no-print-directory check
 	@$(phase) guest $(MAKE) --no-print-directory guest
-	@$(phase) "other unit tests" $(MAKE) --no-print-directory unit
-	@$(phase) images $(MAKE) --no-print-directory images
+	@test/make/together.sh unit all-images
 	@$(phase) "end-to-end tests" $(MAKE) --no-print-directory e2e
-	@$(phase) "node image" $(MAKE) --no-print-directory node-image
 	@$(phase) "first boot" $(MAKE) --no-print-directory first-boot
-	@$(phase) "control plane's image" $(MAKE) --no-print-directory controller-image
 	@$(phase) "a server in a cloud" $(MAKE) --no-print-directory cloud-upgrade
 
 unit: build guest ## all unit tests, also those that need root and daemons, and the checks of the collection
@@ -182,6 +179,12 @@ guest: build/guest/.done ## kernel and initramfs for the tests' guests
 build/guest/.done: test/guest/build.sh test/guest/init
 	test/guest/build.sh build/guest || { apt-get -qq update && test/guest/build.sh build/guest; }
 	@touch $@
+
+# Building images mostly waits for the disk.
+all-images:
+	@$(phase) images $(MAKE) --no-print-directory images
+	@$(phase) "node image" $(MAKE) --no-print-directory node-image
+	@$(phase) "control plane's image" $(MAKE) --no-print-directory controller-image
 
 images: ## the container images, in build/registry
 	@test/make/images.sh "$(IMAGES)" "$(IMAGE_VERSIONS)"
