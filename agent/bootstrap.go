@@ -35,7 +35,7 @@ func (a *Agent) Bootstrap(ctx context.Context, p BootstrapOptions) (upgrade.Resu
 		return upgrade.Result{}, err
 	}
 	defer unlock()
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err != nil {
 		return upgrade.Result{}, err
 	}
@@ -129,7 +129,7 @@ func remedied(err error) error {
 // finish records how a bootstrap ended, and returns its error.
 func (a *Agent) finish(begun firstboot.Begun, info containers.Info, r upgrade.Result, failed error) error {
 	f := firstboot.Finished{Begun: begun.Time, Time: a.node.Host.Now().UTC(), OK: failed == nil, Outcome: cmp.Or(string(r.Outcome), firstboot.Failed), Kollet: a.node.Version}
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err == nil {
 		f.Generation, f.Engine, f.Images = current.Number, current.Engine, imagesOf(current)
 	}

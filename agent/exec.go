@@ -12,7 +12,7 @@ import (
 
 // Services names the services of the generation that runs.
 func (a *Agent) Services() ([]string, error) {
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	names := make([]string, len(current.Services))
 	for i, s := range current.Services {
 		names[i] = s.Name
@@ -43,7 +43,7 @@ func (a *Agent) Exec(ctx context.Context, service string, cmd containers.Exec) (
 }
 
 func (a *Agent) serviceContainer(ctx context.Context, service string) (containers.Container, string, error) {
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err != nil {
 		return containers.Container{}, "", err
 	}

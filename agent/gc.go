@@ -17,7 +17,7 @@ func (a *Agent) GC(ctx context.Context) (upgrade.Garbage, error) {
 	if _, err := upgrade.RecoverLocked(ctx, a.node); err != nil {
 		return upgrade.Garbage{}, err
 	}
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err != nil {
 		return upgrade.Garbage{}, err
 	}

@@ -33,7 +33,7 @@ func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err != nil {
 		return nil, err
 	}

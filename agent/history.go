@@ -58,7 +58,7 @@ func (a *Agent) History() ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (a *Agent) Pull(ctx context.Context, opts target.Options) (Pulled, error) {
 		return Pulled{}, err
 	}
 	defer unlock()
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err != nil {
 		return Pulled{}, err
 	}

@@ -44,7 +44,7 @@ type ServiceStatus struct {
 
 // Status asks the engine and every probe, once.
 func (a *Agent) Status(ctx context.Context) (Status, error) {
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err != nil {
 		return Status{}, err
 	}

@@ -33,7 +33,7 @@ func (a *Agent) Plan(ctx context.Context, opts target.Options) (plan.Plan, error
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err != nil {
 		return plan.Plan{}, err
 	}

@@ -18,7 +18,7 @@ type Verification struct {
 // image and spec, every file that is mounted into it and every copy that it
 // made of one.
 func (a *Agent) Verify(ctx context.Context) (Verification, error) {
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err != nil {
 		return Verification{}, err
 	}

@@ -5,7 +5,7 @@ import "fmt"
 // Where says where the node is, for when it is not known how a command ended. It asks
 // nothing of the engine.
 func (a *Agent) Where() string {
-	current, err := a.node.Store().Current()
+	current, err := a.node.Current()
 	if err != nil {
 		return fmt.Sprintf("where the node is cannot be read: %v", err)
 	}

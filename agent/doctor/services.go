@@ -60,7 +60,7 @@ func healthyNow(ctx context.Context, n *node.Node, s generation.Service) error {
 
 // checkServices checks what runs, and what the node file's services require.
 func checkServices(ctx context.Context, n *node.Node, services []generation.Service) []Check {
-	current, err := n.Store().Current()
+	current, err := n.Current()
 	if err != nil {
 		return []Check{{"services", Bad, err.Error(), "see docs/recovery.md"}}
 	}

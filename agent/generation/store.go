@@ -44,6 +44,9 @@ type Rendered struct {
 
 func (s Store) generations() string { return filepath.Join(s.Dir, "generations") }
 
+// Link returns the path of the link to the generation that runs.
+func (s Store) Link() string { return filepath.Join(s.Dir, "current") }
+
 // Path returns the directory of a generation.
 func (s Store) Path(number int) string {
 	return filepath.Join(s.generations(), fmt.Sprintf("%06d", number))
@@ -66,7 +69,7 @@ func (s Store) Gate(number int, service string) string {
 
 // Current returns the generation that runs, or generation 0 if none does.
 func (s Store) Current() (Generation, error) {
-	target, err := os.Readlink(filepath.Join(s.Dir, "current"))
+	target, err := os.Readlink(s.Link())
 	if errors.Is(err, fs.ErrNotExist) {
 		return Generation{}, nil
 	}
@@ -75,14 +78,14 @@ func (s Store) Current() (Generation, error) {
 	}
 	number, err := strconv.Atoi(filepath.Base(target))
 	if err != nil {
-		return Generation{}, fmt.Errorf("read the current generation: %s points to %q, which is not a generation", filepath.Join(s.Dir, "current"), target)
+		return Generation{}, fmt.Errorf("read the current generation: %s points to %q, which is not a generation", s.Link(), target)
 	}
 	return s.Load(number)
 }
 
 // SetCurrent makes a generation the one that runs.
 func (s Store) SetCurrent(number int) error {
-	return durable.Symlink(filepath.Join("generations", filepath.Base(s.Path(number))), filepath.Join(s.Dir, "current"))
+	return durable.Symlink(filepath.Join("generations", filepath.Base(s.Path(number))), s.Link())
 }
 
 // Load reads a generation's record. If it has content that this kollet does not

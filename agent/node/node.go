@@ -5,9 +5,11 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
+	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/host"
@@ -34,7 +36,7 @@ type Node struct {
 // current generation, else the one in the node file, which may be unknown.
 func EngineName(root, nodeFile string) (string, error) {
 	n := Node{Root: root, NodeFile: nodeFile}
-	current, err := n.Store().Current()
+	current, err := n.Current()
 	if err != nil {
 		return "", err
 	}
@@ -46,6 +48,16 @@ func EngineName(root, nodeFile string) (string, error) {
 
 // Store holds the node's generations.
 func (n *Node) Store() generation.Store { return generation.Store{Dir: n.State()} }
+
+// Current returns the generation that runs, or generation 0 if none does. If its record
+// cannot be read, no command can tell what the node should run: that needs an operator.
+func (n *Node) Current() (generation.Generation, error) {
+	current, err := n.Store().Current()
+	if _, other := errors.AsType[*format.UnknownError](err); err == nil || other {
+		return current, err // another version can read it, and the error says so
+	}
+	return current, NeedsOperator{Err: fmt.Errorf("%w; restore it from a backup, or have %s point to an earlier generation and run `kollet upgrade`", err, n.Store().Link())}
+}
 
 // ReadFile reads the node file. change is applied to it for this run.
 func (n *Node) ReadFile(change nodefile.Change) (*nodefile.Node, error) {

@@ -46,7 +46,7 @@ func Recall(n *node.Node, number int) (*Target, error) {
 
 // previous is the generation that the current one replaced.
 func previous(n *node.Node) (int, error) {
-	current, err := n.Store().Current()
+	current, err := n.Current()
 	if err != nil {
 		return 0, err
 	}

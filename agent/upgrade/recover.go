@@ -70,7 +70,7 @@ func endedStuck(n *node.Node) (bool, error) {
 // stillUnhealthy returns an error if the generation to which the last upgrade was rolled
 // back is not healthy yet. An upgrade does not ask for it: it may be the repair.
 func stillUnhealthy(ctx context.Context, n *node.Node) error {
-	current, err := n.Store().Current()
+	current, err := n.Current()
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
 		return r, fmt.Errorf("recover: %w", tx.target.Redact(err))
 	}
 	r.Outcome = tx.outcome
-	current, err := n.Store().Current()
+	current, err := n.Current()
 	r.Current = current.Number
 	return r, err
 }
@@ -134,7 +134,7 @@ func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
 // interrupted finds the transaction that has not ended. There is at most one,
 // because each begins by recovering the one before.
 func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error) {
-	current, err := n.Store().Current()
+	current, err := n.Current()
 	if err != nil {
 		return Recovery{}, nil, nil, err
 	}

@@ -56,7 +56,7 @@ func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 			return Result{}, err
 		}
 	}
-	current, err := n.Store().Current()
+	current, err := n.Current()
 	if err != nil {
 		return Result{}, err
 	}

@@ -27,7 +27,7 @@ var exitMeanings = []string{
 	exitFailed:   "failed; the node is in its previous state",
 	exitInput:    "invalid input; nothing was changed",
 	exitChanges:  "the plan has changes (with --exit-code)",
-	exitOperator: "the node needs an operator: it is neither fully on the new generation nor healthy on the old one, or another version of kollet wrote its state",
+	exitOperator: "the node needs an operator: it is neither fully on the new generation nor healthy on the old one, or its state is damaged or was written by another version of kollet",
 	exitLocked:   "another kollet process is changing this node",
 	exitDeferred: "deferred, as the node file asks: operations on servers are under way; the node is in its previous state",
 }

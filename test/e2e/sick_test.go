@@ -39,6 +39,7 @@ func TestSickNode(t *testing.T) {
 		}
 		t.Run("replaced container is started", func(t *testing.T) { s.in(t).waitsAtItsGate() })
 		t.Run("service is renamed", func(t *testing.T) { s.in(t).renamed() })
+		t.Run("record is damaged", func(t *testing.T) { s.in(t).damaged() })
 	}
 	t.Run("docker", func(t *testing.T) {
 		t.Parallel()
@@ -280,6 +281,25 @@ func (s *sickNode) renamed() {
 	s.well()
 	s.configure("serve")
 	rename()
+	s.once(func() { s.Must(0, "upgrade") })
+	s.well()
+}
+
+// damaged damages the record of the current generation: every command that needs it asks
+// for an operator, and what the error says helps.
+func (s *sickNode) damaged() {
+	s.T.Helper()
+	s.upgrade(0, "serve")
+	store := (&node.Node{Root: s.Root}).Store()
+	current := s.Status().Generation
+	check(s.T, os.WriteFile(filepath.Join(store.Path(current), "manifest.json"), []byte("damaged"), 0o400))
+	s.configure("serve")
+	for _, command := range []string{"status", "verify", "plan", "guests", "upgrade", "rollback", "recover", "gc"} {
+		contains(s.T, s.Must(4, command).Stderr, "damaged record", "have "+store.Link()+" point to an earlier generation and run `kollet upgrade`")
+	}
+	kept, err := store.List()
+	check(s.T, err)
+	check(s.T, store.SetCurrent(kept[slices.Index(kept, current)-1]))
 	s.once(func() { s.Must(0, "upgrade") })
 	s.well()
 }

@@ -111,7 +111,7 @@ func recoverWhole(t *testing.T, n recordedNode) upgrade.Recovery {
 	if err != nil {
 		t.Fatal(err)
 	}
-	current, err := n.node.Store().Current()
+	current, err := n.node.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
