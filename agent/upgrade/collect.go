@@ -15,13 +15,18 @@ import (
 )
 
 // retire stops and removes a container that nothing needs, and reports whether it is
-// gone. If guests run from it, it is stopped and kept. One that the engine cannot
-// remove is noted and stays for the next garbage collection.
-func retire(ctx context.Context, n *node.Node, c containers.Container, pins node.Pins) (bool, error) {
-	pinned := pins.Container(c)
+// gone. If guests run from it, it is stopped and kept: also those that it starts until
+// it has exited. One that the engine cannot stop or remove is noted and stays for the
+// next garbage collection. s is the service that it was made for.
+func retire(ctx context.Context, n *node.Node, c containers.Container, s generation.Service, pins node.Pins) (bool, error) {
 	closeGate(n, c)
-	err := n.Engine.Stop(ctx, c.ID, 0)
-	if err == nil && pinned {
+	s.StopGracePeriod = 0
+	err := stopSafely(ctx, n, c, s)
+	if err == nil && c.PID > 0 {
+		pins, err = n.Pins()
+	}
+	pinned := err == nil && pins.Container(c)
+	if pinned {
 		number, _ := strconv.Atoi(c.Spec.Labels[node.LabelGeneration])
 		err = n.Engine.Update(ctx, c.ID, node.StagedName(c.Spec.Labels[node.LabelService], number), containers.RestartNo)
 	} else if err == nil {
@@ -64,7 +69,7 @@ func Collect(ctx context.Context, n *node.Node, current generation.Generation) (
 		case pins.Container(c):
 			gone.Pinned = append(gone.Pinned, c.Spec.Name)
 		default:
-			removed, err := retire(ctx, n, c, pins)
+			removed, err := retire(ctx, n, c, madeFor(n, current, c), pins)
 			if err != nil {
 				return gone, fmt.Errorf("remove container %s: %w", c.Spec.Name, err)
 			}

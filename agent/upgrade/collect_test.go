@@ -193,7 +193,7 @@ func TestRetire(t *testing.T) {
 	nd := &node.Node{Host: host.Real(), Engine: engine}
 	guests := node.Pins{"a 5": true, "5": true}
 	for _, c := range []containers.Container{made("a", 5), made("b", 5), made("a", 51)} {
-		removed, err := retire(t.Context(), nd, c, guests)
+		removed, err := retire(t.Context(), nd, c, generation.Service{}, guests)
 		if err != nil || removed != (c.ID != "a5") {
 			t.Fatal(c.ID, removed, err)
 		}
@@ -203,6 +203,26 @@ func TestRetire(t *testing.T) {
 	}
 	if !guests.Generation(5) || guests.Generation(6) || guests.Generation(51) {
 		t.Error("generations are pinned wrongly")
+	}
+}
+
+// Guests in a container that runs are moved out of it before it is stopped. If they
+// cannot be, it keeps running.
+func TestRetireSparesGuests(t *testing.T) {
+	n := newCutoverNode(t)
+	engine := &shelf{}
+	n.node.Engine = engine
+	first, qemu := n.start("/docker/a5", loop), n.start("/docker/a5", loop)
+	n.list("/docker/a5", first, qemu)
+	n.guest(qemu.Process.Pid, "born meanwhile")
+	c := made("a", 5)
+	c.State, c.PID = containers.StateRunning, first.Process.Pid
+	removed, err := retire(t.Context(), n.node, c, madeFor(n.node, generation.Generation{}, c), nil)
+	if err != nil || removed || len(engine.did) > 0 || ended(t, first) || ended(t, qemu) {
+		t.Errorf("removed: %t, %v; the engine was told: %q", removed, err, engine.did)
+	}
+	if len(n.notes) != 1 || !strings.Contains(n.notes[0], "kept container a5") || !strings.Contains(n.notes[0], "would die with their container") {
+		t.Errorf("said %q", n.notes)
 	}
 }
 

@@ -157,20 +157,23 @@ func stopFast(ctx context.Context, n *node.Node, old oldTask, anyGuests bool) er
 	return killLeft(old.cgroup)
 }
 
-// end tells the first process of a container to exit and waits until it has.
+// end tells the first process of a container to exit and waits until it has. Without
+// a grace period it is killed.
 func end(n *node.Node, old oldTask) error {
-	if err := old.process.Signal(signalNumber(old.service.StopSignal)); err != nil {
-		return err
+	if grace := old.service.StopGracePeriod; grace > 0 {
+		if err := old.process.Signal(signalNumber(old.service.StopSignal)); err != nil {
+			return err
+		}
+		exited, err := old.process.Exited(grace)
+		if err != nil || exited {
+			return err
+		}
+		n.Note(old.service.Name, "did not stop within %v and is killed", grace)
 	}
-	exited, err := old.process.Exited(old.service.StopGracePeriod)
-	if err != nil || exited {
-		return err
-	}
-	n.Note(old.service.Name, "did not stop within %v and is killed", old.service.StopGracePeriod)
 	if err := old.process.Signal(unix.SIGKILL); err != nil {
 		return err
 	}
-	exited, err = old.process.Exited(time.Minute)
+	exited, err := old.process.Exited(time.Minute)
 	if err == nil && !exited {
 		err = fmt.Errorf("process %d cannot be killed; it may hang in the kernel", old.process.PID)
 	}

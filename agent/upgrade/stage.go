@@ -189,7 +189,7 @@ func (t *transaction) unstage(ctx context.Context) error {
 		if c.Spec.Labels[node.LabelGeneration] != fmt.Sprint(t.to.Number) {
 			continue
 		}
-		if _, err := retire(ctx, t.node, c, pins); err != nil {
+		if _, err := retire(ctx, t.node, c, madeFor(t.node, t.to, c), pins); err != nil {
 			return err
 		}
 	}

@@ -69,7 +69,7 @@ func (t *transaction) demote(ctx context.Context, c containers.Container) error 
 		if err := t.node.Engine.Update(ctx, c.ID, c.Spec.Name, containers.RestartNo); unanswering(err) {
 			return fmt.Errorf("stop the old %s: %w", name, err)
 		}
-		if err := stopSafely(ctx, t.node, c, t.madeFor(c)); err != nil {
+		if err := stopSafely(ctx, t.node, c, madeFor(t.node, t.from, c)); err != nil {
 			return fmt.Errorf("stop the old %s: %w", name, err)
 		}
 	}
@@ -86,15 +86,16 @@ func (t *transaction) demote(ctx context.Context, c containers.Container) error 
 	return err
 }
 
-// madeFor returns the service that a container was created for. If that is not known
-// any longer, guests that run in the container are kept.
-func (t *transaction) madeFor(c containers.Container) generation.Service {
+// madeFor returns the service that a container was created for, from a generation that
+// is known or from the container's own. If neither has it any longer, guests that run in
+// the container are kept.
+func madeFor(n *node.Node, known generation.Generation, c containers.Container) generation.Service {
 	name := c.Spec.Labels[node.LabelService]
-	if s, ok := t.from.Service(name); ok {
+	if s, ok := known.Service(name); ok {
 		return s
 	}
 	if number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration]); err == nil {
-		if g, err := t.node.Store().Load(number); err == nil {
+		if g, err := n.Store().Load(number); err == nil {
 			if s, ok := g.Service(name); ok {
 				return s
 			}
