@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kollet/kollet/agent/format"
@@ -41,39 +42,61 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 	if err != nil {
 		return Recovery{}, err
 	}
-	if open || stuck {
+	if open || stuck != nil {
 		if _, err := n.AwaitEngine(ctx, wait); err != nil {
 			return Recovery{}, err
 		}
 	}
 	r, err := RecoverLocked(ctx, n)
-	if err == nil && stuck {
-		err = stillUnhealthy(ctx, n)
+	if err == nil && stuck != nil {
+		err = stillUnhealthy(ctx, n, stuck)
 	}
 	return r, err
 }
 
-// endedStuck reports whether the last upgrade was rolled back to a generation that was
-// not healthy either.
-func endedStuck(n *node.Node) (bool, error) {
+// endedStuck returns the records of the last upgrade if it was rolled back to a
+// generation that was not healthy either.
+func endedStuck(n *node.Node) ([]journal.Record, error) {
 	numbers, err := journal.List(n.Journals())
 	if err != nil || len(numbers) == 0 {
-		return false, err
+		return nil, err
 	}
 	records, err := journal.Read(n.Journals(), numbers[len(numbers)-1])
 	if err != nil {
-		return false, node.NeedsOperator{Err: err}
+		return nil, node.NeedsOperator{Err: err}
 	}
-	return journal.Ended(records) && records[len(records)-1].Outcome == journal.Stuck, nil
+	if !journal.Ended(records) || records[len(records)-1].Outcome != journal.Stuck {
+		return nil, nil
+	}
+	return records, nil
+}
+
+// startStopped tries again to start the containers that ran before the last upgrade and
+// that its rollback could not start, for example because the disk was full for a moment.
+func startStopped(ctx context.Context, n *node.Node, current generation.Generation, records []journal.Record) {
+	t := newTransaction(n, nil, current)
+	for _, r := range records {
+		maps.Copy(t.previous, r.Previous)
+	}
+	for _, s := range current.Services {
+		c, err := n.Container(ctx, s.Name, s.Origin)
+		if err != nil || !c.State.Stopped() || !slices.Contains(t.previous[s.Name], c.ID) {
+			continue // stillUnhealthy says what is wrong with it
+		}
+		if err := t.startAgain(ctx, c, member{name: s.Name, old: s}); err != nil {
+			n.Note(s.Name, "cannot be started again: %v; `kollet upgrade` creates a new container", err)
+		}
+	}
 }
 
 // stillUnhealthy returns an error if the generation to which the last upgrade was rolled
 // back is not healthy yet. An upgrade does not ask for it: it may be the repair.
-func stillUnhealthy(ctx context.Context, n *node.Node) error {
+func stillUnhealthy(ctx context.Context, n *node.Node, records []journal.Record) error {
 	current, err := n.Current()
 	if err != nil {
 		return err
 	}
+	startStopped(ctx, n, current, records)
 	err = eachOf(current.Services, func(s generation.Service) error {
 		c, err := n.Container(ctx, s.Name, s.Origin)
 		if err == nil {
