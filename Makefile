@@ -39,9 +39,13 @@ GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 TEST_FLAGS ?= -race
 FUZZ_TIME  ?= 30s
 BENCH_ROUNDS ?= 30
+# The order of the faults of make chaos, and how long each of its tables may take, such
+# as 10m; 0s is until every fault was injected at every call.
+CHAOS_SEED := $(or $(CHAOS_SEED),$(shell date +%s))
+CHAOS_TIME ?= 0s
 
 phase = test/make/phase.sh
-parts = go list ./... | grep -vE '/test/(cloud|e2e|fleet|operations|rolling|stack|vm)$$'
+parts = go list ./... | grep -vE '/test/(cloud|e2e|faults|fleet|operations|rolling|stack|vm)$$'
 # Packages whose tests need no daemons: those that do not use test/machine, which
 # starts them. Tests among them that need root say so with needs.Root, and are
 # skipped without it; make test runs all as root. Heat's engine takes longer to load
@@ -66,7 +70,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command test test-cloud test-stack test-podman unit e2e start program build deps tools lint vulncheck guest all-images images controller-image node-image first-boot test-vm fuzz bench bench-cloud bench-fleet recordings man clean
+.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command test test-cloud test-stack test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images controller-image node-image first-boot test-vm fuzz bench bench-cloud bench-fleet recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -120,7 +124,7 @@ unit: build guest ## all unit tests, also those that need root and daemons, and 
 	test/make/gotest.sh $(unit-flags) $$($(parts))
 
 e2e: build guest images ## the end-to-end tests
-	test/make/gotest.sh -timeout 60m ./test/e2e/... ./test/fleet
+	test/make/gotest.sh -timeout 60m ./test/e2e/... ./test/faults ./test/fleet
 
 cloud-upgrade: build guest images controller-image ## make a server, upgrade all under it, and make another; the short part of test-cloud
 	test/make/gotest.sh -v -timeout 20m -run '^TestServerSurvives$$' ./test/cloud
@@ -202,6 +206,9 @@ first-boot: node-image ## boot the node image twice; the short part of test-vm
 
 test-vm: node-image guest images ## first boots, a guest and power losses in virtual machines; half an hour
 	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
+
+chaos: build ## let every call of the engine and of the state's files fail, in turn; for hours, or CHAOS_TIME for each table
+	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) test/make/gotest.sh -count=1 -v -timeout 0 ./test/faults
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)

@@ -8,6 +8,7 @@
 //	tiny ask ADDRESS            prints the answer of a service; used as a probe
 //	tiny host ADDRESS UUID      answers, and starts a process that looks like a guest; with
 //	                            another UUID also one in its last moment
+//	tiny guest UUID             starts a process that looks like a guest, and ends
 //	tiny say TEXT…              prints each TEXT on a line
 //	tiny stay                   runs and ignores all signals except SIGKILL
 //	tiny fill FILE [again]      writes to FILE until the disk is full, and does not listen;
@@ -51,6 +52,8 @@ func run(args []string) {
 		go serve(args[1], "")
 		<-end
 		host(args[3])
+	case "guest":
+		host(args[1])
 	case "say":
 		fmt.Println(strings.Join(os.Args[2:], "\n"))
 	case "serve":
@@ -94,7 +97,7 @@ func run(args []string) {
 			run(args[4:])
 		}
 	default:
-		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, ask, host, say, stay, fill, flood or plant")
+		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, ask, host, guest, say, stay, fill, flood or plant")
 		os.Exit(2)
 	}
 }

@@ -1,0 +1,176 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// own returns all containers of the node.
+func (v *victim) own() ([]containers.Container, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return v.Engine.List(ctx, map[string]string{node.LabelNode: v.Path(node.StateDir)})
+}
+
+// passed returns the containers whose services run: those past their gates. It is an
+// error if a service has two.
+func (v *victim) passed() (map[string]containers.Container, error) {
+	all, err := v.own()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]containers.Container{}
+	for _, c := range all {
+		service := c.Spec.Labels[node.LabelService]
+		switch c.State {
+		case containers.StateRunning, containers.StatePaused:
+		case containers.StateRestarting:
+			return nil, fmt.Errorf("%s is restarting", c.Spec.Name)
+		default:
+			continue
+		}
+		// Before its gate the process is kollet-start.
+		program, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c.PID))
+		if err != nil || strings.TrimSpace(string(program)) != "tiny" {
+			continue
+		}
+		if other, two := found[service]; two {
+			return nil, fmt.Errorf("%s runs twice: %s and %s", service, c.Spec.Name, other.Spec.Name)
+		}
+		found[service] = c
+	}
+	return found, nil
+}
+
+// whole requires that exactly the containers of one generation run, that they answer with
+// its version, and that the engine will start them again.
+func (v *victim) whole(tag string) error {
+	running, err := v.passed()
+	if err != nil {
+		return err
+	}
+	origins, err := v.origins()
+	if err != nil {
+		return err
+	}
+	if err := v.restarts(running); err != nil {
+		return err
+	}
+	for i, name := range services {
+		c, ok := running[name]
+		if !ok {
+			return fmt.Errorf("%s does not run", name)
+		}
+		if g := c.Spec.Labels[node.LabelGeneration]; g != origins[name] {
+			return fmt.Errorf("%s runs in the container of generation %s, and not in that of %s", name, g, origins[name])
+		}
+		pid, word := answer(v.port + i)
+		if word != tag || pid != c.PID {
+			return fmt.Errorf("%s is process %d of %s, but process %d of %q answers", name, c.PID, tag, pid, word)
+		}
+	}
+	return nil
+}
+
+// restarts requires that the engine will start the containers that run again, and no
+// others.
+func (v *victim) restarts(running map[string]containers.Container) error {
+	all, err := v.own()
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		want := containers.RestartNo
+		if running[c.Spec.Labels[node.LabelService]].ID == c.ID {
+			want = containers.RestartAlways
+		}
+		if c.Spec.Restart != want {
+			return fmt.Errorf("%s is %s and has restart policy %s", c.Spec.Name, c.State, c.Spec.Restart)
+		}
+	}
+	return nil
+}
+
+// origins returns, from the files of the current generation, which generation's container
+// each service runs in.
+func (v *victim) origins() (map[string]string, error) {
+	text, err := os.ReadFile(v.Path(node.StateDir + "/current/manifest.json"))
+	if err != nil {
+		return nil, err
+	}
+	var record struct {
+		Services []struct {
+			Name   string
+			Origin int
+		}
+	}
+	if err := json.Unmarshal(text, &record); err != nil {
+		return nil, err
+	}
+	origins := map[string]string{}
+	for _, s := range record.Services {
+		origins[s.Name] = fmt.Sprint(s.Origin)
+	}
+	return origins, nil
+}
+
+// ended requires that the last journal has its end.
+func (v *victim) ended() error {
+	all := v.journals()
+	text, err := os.ReadFile(all[len(all)-1])
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	var last struct{ Event string }
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Event != "end" {
+		return fmt.Errorf("the journal ends with %q, %w", lines[len(lines)-1], err)
+	}
+	return nil
+}
+
+// clean requires that the engine has no other containers than those of the services.
+func (v *victim) clean() error {
+	own, err := v.own()
+	if err != nil {
+		return err
+	}
+	if len(own) == len(services) {
+		return nil
+	}
+	names := make([]string, len(own))
+	for i, c := range own {
+		names[i] = fmt.Sprintf("%s (%s)", c.Spec.Name, c.State)
+	}
+	return fmt.Errorf("containers are left: %s", strings.Join(names, ", "))
+}
+
+// answer returns what the service at a port answers.
+func answer(port int) (pid int, word string) {
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	_, _ = fmt.Fscanln(conn, &pid, &word)
+	return pid, word
+}
+
+// alive requires that the guest still is the process that it was.
+func alive(guest *os.Process) error {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", guest.Pid))
+	if err != nil || !strings.HasPrefix(string(line), "qemu-system-") {
+		return errors.Join(errors.New("the guest is lost"), err)
+	}
+	return nil
+}
