@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,9 +81,16 @@ func (e *Engine) setPolicy(ctx context.Context, id string, policy container.Rest
 	}
 }
 
-// hasJustExited recognises what runc and its shim say about a process that has exited.
+// hasJustExited recognises what runc, its shim and containerd say about a process that
+// has exited, from the exit until the engine knows of it.
 func hasJustExited(err error) bool {
-	return strings.Contains(err.Error(), "cannot update a stopped container") || strings.Contains(err.Error(), "container not running")
+	return slices.ContainsFunc([]string{
+		"container not running",             // runc: libcontainer/error.go
+		"cannot update a stopped container", // the shim: containerd's pkg/process/init_state.go
+		"cannot update a deleted process",   // the same
+		"ttrpc: closed",                     // containerd, when the shim ended during the call
+		"no such task",                      // containerd, after it
+	}, func(said string) bool { return strings.Contains(err.Error(), said) })
 }
 
 // Remove removes a stopped container.
