@@ -3,9 +3,15 @@
 package e2e
 
 import (
+	"os"
 	"testing"
 
 	"github.com/kollet/kollet/test/machine"
 )
 
-func TestMain(m *testing.M) { machine.Main(m) }
+func TestMain(m *testing.M) {
+	machine.Enter()
+	status := m.Run()
+	_ = os.RemoveAll(verifierDir)
+	os.Exit(status)
+}

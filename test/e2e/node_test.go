@@ -17,7 +17,13 @@ type outcome = nodetest.Outcome
 
 func newNodeOn(t testing.TB, engine nodetest.Engine) *testNode {
 	t.Helper()
-	return &testNode{nodetest.New(t, engine)}
+	n := nodetest.New(t, engine)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			allowedByModel(t, n)
+		}
+	})
+	return &testNode{n}
 }
 
 // contains requires each of the words in a text.

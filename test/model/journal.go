@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,6 +65,29 @@ func (v Verifier) Allows(ctx context.Context, records []journal.Record, diskFail
 		return false, fmt.Errorf("the journal leads the model to violate an assertion: %s\n%s", violated, report)
 	}
 	return violated != "", err
+}
+
+// Check returns an error if the model does not allow one of the journals in a directory.
+func (v Verifier) Check(ctx context.Context, dir string) error {
+	numbers, err := journal.List(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range numbers {
+		records, err := journal.Read(dir, n)
+		if err != nil {
+			return err
+		}
+		allowed, err := v.Allows(ctx, records, false)
+		if err == nil && !allowed {
+			err = errors.New("the model has no run that leaves it")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("journal %d: %w", n, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // translate writes a journal as journal.pml reads it. Groups get their numbers in the

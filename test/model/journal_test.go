@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -44,32 +43,6 @@ func TestRecordings(t *testing.T) {
 	v := newVerifier(t)
 	for name, records := range recorded(t) {
 		v.expect(t, name, records, true)
-	}
-}
-
-// KOLLET_MODEL_JOURNALS names a directory below which a test left journals.
-func TestJournals(t *testing.T) {
-	dir := os.Getenv("KOLLET_MODEL_JOURNALS")
-	if dir == "" {
-		t.Skip("KOLLET_MODEL_JOURNALS names no directory")
-	}
-	v := newVerifier(t)
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		numbers, err := journal.List(path)
-		for _, n := range numbers {
-			records, err := journal.Read(path, n)
-			if err != nil {
-				return err
-			}
-			v.expect(t, fmt.Sprintf("%s, %d", path, n), records, true)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
 
@@ -175,6 +148,7 @@ func TestVerifier(t *testing.T) {
 		"one with a warning":                 {slices.Concat(prepared, []journal.Record{{Event: journal.Warning, Note: "x"}}, cutOver, verified), true},
 		"one with nothing to do":             {slices.Concat(prepared, discarded, end(journal.Unchanged)), true},
 		"one that recovered twice":           {slices.Concat(prepared, cutOver, did(undid, pair), rolledBack), true},
+		"one that replaces nothing":          {slices.Concat(prepared, verified, commit, committed), true},
 		"two commits":                        {slices.Concat(prepared, cutOver, verified, commit, commit), false},
 		"back after the commit":              {slices.Concat(prepared, cutOver, verified, commit, rolledBack), false},
 		"forward after a step back":          {slices.Concat(prepared, cutOver, did(undid, pair), verified, commit), false},

@@ -494,6 +494,7 @@ proctype Kollet()
 			APPEND(DONE, step, 0, skip); orElse(rollBack);
 			if
 			:: step == CHECK_AGAIN && groups == 0 -> outcome = UNCHANGED; goto undoAll
+			:: step == CHECK_AGAIN && groups == 0 /* but the record differs */
 			:: else
 			fi;
 			step++
