@@ -25,6 +25,10 @@ type Host struct {
 	DiskFree            func(path string) (int64, error) // bytes that are free for a path, which need not exist yet
 	ClockSynchronized   func() (bool, error)             // whether the kernel's clock is synchronized
 	MissingCapabilities func() ([]string, error)         // what the kernel knows and this process can never have
+
+	// SocketPeers returns the inode of the other end of each connected Unix socket in
+	// the network namespace of a process, by the inode of the socket.
+	SocketPeers func(pid int) (map[uint64]uint64, error)
 }
 
 // Real returns the machine that this program runs on.
@@ -32,6 +36,7 @@ func Real() Host {
 	return Host{
 		Root: "/", Proc: "/proc", Sys: "/sys", Run: "/run",
 		Now: time.Now, DiskFree: diskFree, ClockSynchronized: clockSynchronized, MissingCapabilities: missingCapabilities,
+		SocketPeers: socketPeers,
 	}
 }
 
