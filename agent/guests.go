@@ -25,6 +25,10 @@ type Guest struct {
 	QEMU      string   `json:"qemu,omitempty"`      // version that it runs on, as its own program has it
 	NextQEMU  string   `json:"next_qemu,omitempty"` // version that it would run on after a hard reboot, or a migration to such a node: that of the libvirt that runs
 	Exposed   []string `json:"exposed,omitempty"`   // cgroup hierarchies in which it sits in the container of the libvirt that runs; kollet moves it out before it stops the container
+
+	// Of the container of the libvirt that runs, and so the same for all guests of a service:
+	Helpers []guest.Process `json:"helpers,omitempty"` // serve guests; kollet moves them out too
+	Ending  []guest.Process `json:"ending,omitempty"`  // serve no guest; end with libvirt
 }
 
 // Guests lists the node's guests.
@@ -39,6 +43,7 @@ func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 	}
 	guests := []Guest{}
 	versions := qemuVersions{agent: a, known: map[string]string{}}
+	sorted := map[string]guest.Sorted{} // by container
 	for _, g := range found {
 		shown := Guest{Guest: g, QEMU: versions.of(g)}
 		if made, err := a.node.Store().Load(g.Generation); err == nil {
@@ -55,6 +60,12 @@ func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 				if shown.Exposed, err = a.exposed(c, g.PID); err != nil {
 					return nil, err
 				}
+				if _, known := sorted[c.ID]; !known {
+					if sorted[c.ID], err = a.sorted(c); err != nil {
+						return nil, err
+					}
+				}
+				shown.Helpers, shown.Ending = sorted[c.ID].Helpers, sorted[c.ID].Ending
 				shown.NextQEMU = versions.next(ctx, s, c, g)
 			}
 		}
@@ -72,6 +83,26 @@ func (a *Agent) exposed(c containers.Container, pid int) ([]string, error) {
 		return nil, err
 	}
 	return cgroup.Holds(pid)
+}
+
+// sorted tells the helpers of guests from the other processes of a container.
+func (a *Agent) sorted(c containers.Container) (guest.Sorted, error) {
+	cgroup, err := a.node.Host.ContainerCgroup(c.PID, c.ID)
+	var sorter *guest.Sorter
+	if err == nil {
+		sorter, err = a.node.GuestFinder().Sorter(cgroup, c.PID)
+	}
+	if errors.Is(err, host.ErrExited) {
+		return guest.Sorted{}, nil
+	}
+	if err != nil {
+		return guest.Sorted{}, err
+	}
+	pids, err := cgroup.Processes()
+	if err != nil {
+		return guest.Sorted{}, err
+	}
+	return sorter.Sort(pids)
 }
 
 // qemuTimeout bounds how long a QEMU may take to print its version.

@@ -156,11 +156,7 @@ func (f Finder) startedBy(pid int) (int, string, error) {
 // guest's owner controls some later arguments, such as its kernel's command
 // line, which may be -uuid.
 func parseArguments(args []string) (name, uuid string, ok bool) {
-	if len(args) == 0 {
-		return "", "", false
-	}
-	program := filepath.Base(args[0])
-	if !strings.HasPrefix(program, "qemu-system-") && program != "qemu-kvm" && program != "kvm" {
+	if !isQEMU(args) {
 		return "", "", false
 	}
 	for i := 1; i+1 < len(args); i++ {
@@ -172,6 +168,14 @@ func parseArguments(args []string) (name, uuid string, ok bool) {
 		}
 	}
 	return name, uuid, name != "" && uuid != ""
+}
+
+func isQEMU(args []string) bool {
+	if len(args) == 0 {
+		return false
+	}
+	program := filepath.Base(args[0])
+	return strings.HasPrefix(program, "qemu-system-") || program == "qemu-kvm" || program == "kvm"
 }
 
 // guestName extracts NAME from guest=NAME,debug-threads=on; QEMU doubles commas

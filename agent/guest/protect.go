@@ -18,22 +18,6 @@ import (
 // systemd it is the prefix of their scopes.
 const group = "kollet-guests"
 
-// helpers are the programs that guests still need after their libvirt has exited:
-// virtlogd reads their consoles, the others serve their devices.
-var helpers = []string{"virtlogd", "swtpm", "virtiofsd", "passt", "slirp4netns", "qemu-pr-helper", "vhost-user-gpu"}
-
-// Helpers returns those of the processes that guests depend on.
-func (f Finder) Helpers(pids []int) []int {
-	var found []int
-	for _, pid := range pids {
-		name, err := f.Host.CommandName(pid)
-		if err == nil && slices.Contains(helpers, name) {
-			found = append(found, pid)
-		}
-	}
-	return found
-}
-
 // Protect moves processes out of a container's cgroup in those hierarchies in
 // which they are in it, so that limits which libvirt set elsewhere stay in force.
 // Then it checks that none is left in it: with the host's pid namespace, the

@@ -267,30 +267,3 @@ func withMounts(t *testing.T, pid int, table string) host.Cgroup {
 	}
 	return cgroup
 }
-
-func TestHelpers(t *testing.T) {
-	sleep, err := exec.LookPath("sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(sleep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	var pids, want []int
-	for _, name := range []string{"virtlogd", "swtpm", "qemu-pr-helper", "virtlogd2", "libvirtd"} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, program, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		pid := sleeper(t, path, "1000").Process.Pid
-		pids = append(pids, pid)
-		if slices.Contains(helpers, name) {
-			want = append(want, pid)
-		}
-	}
-	if got := finder.Helpers(append(pids, 1<<30)); len(want) != 3 || !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}

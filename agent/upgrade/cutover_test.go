@@ -28,11 +28,14 @@ type cutoverNode struct {
 	dir   string
 }
 
+// unconnected are Unix sockets without another end.
+func unconnected(int) (map[uint64]uint64, error) { return map[uint64]uint64{}, nil }
+
 func newCutoverNode(t *testing.T) *cutoverNode {
 	t.Helper()
 	c := &cutoverNode{T: t, dir: t.TempDir()}
 	c.node = &node.Node{
-		Root: c.dir, Host: host.Host{Proc: c.dir + "/proc", Run: c.dir + "/run", Now: time.Now},
+		Root: c.dir, Host: host.Host{Proc: c.dir + "/proc", Run: c.dir + "/run", Now: time.Now, SocketPeers: unconnected},
 		Report: func(e node.Event) { c.notes = append(c.notes, e.Text) },
 	}
 	c.write("proc/self/cgroup", "2:pids:/\n")
@@ -46,6 +49,18 @@ func (c *cutoverNode) write(name, content string) {
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
 		err = os.WriteFile(path, []byte(content), 0o644)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *cutoverNode) link(name, target string) {
+	c.Helper()
+	path := filepath.Join(c.dir, name)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.Symlink(target, path)
 	}
 	if err != nil {
 		c.Fatal(err)
@@ -146,7 +161,7 @@ func TestStopFast(t *testing.T) {
 			n.list("/docker/abc", first, helper, moved)
 			n.list("/docker/abc/x", below)
 			n.list("/docker/abcd", neighbour)
-			err := stopFast(t.Context(), n.node, n.task(generation.Service{Name: "alpha", StopSignal: c.signal, StopGracePeriod: c.grace}, first), false)
+			err := stopFast(t.Context(), n.node, n.task(generation.Service{Name: "alpha", StopSignal: c.signal, StopGracePeriod: c.grace}, first))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -44,7 +44,11 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 			if err != nil {
 				return err
 			}
-			if err := protectInside(ctx, t.node, c); err != nil {
+			_, ending, err := protectInside(ctx, t.node, c)
+			if err == nil {
+				err = t.warnOfEnding(m.name, ending)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -52,21 +56,41 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 	return nil
 }
 
-// protectInside moves guests out of a container that runs or is paused. A container that exited
-// by itself has none left.
-func protectInside(ctx context.Context, n *node.Node, c containers.Container) error {
+// protectInside moves guests and their helpers out of a container that runs or is paused.
+// It returns what will end with the container although guests run. A container that
+// exited by itself has none left, and no sorter.
+func protectInside(ctx context.Context, n *node.Node, c containers.Container) (*guest.Sorter, []guest.Process, error) {
 	cgroup, err := n.Host.ContainerCgroup(c.PID, c.ID)
+	var sorter *guest.Sorter
+	if err == nil {
+		sorter, err = n.GuestFinder().Sorter(cgroup, c.PID)
+	}
 	if errors.Is(err, host.ErrExited) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	ending, err := protectContainer(ctx, n, cgroup, sorter)
+	return sorter, ending, err
+}
+
+// warnOfEnding names processes of a service that are about to end with it, once.
+func (t *transaction) warnOfEnding(service string, ending []guest.Process) error {
+	ending = slices.DeleteFunc(ending, func(p guest.Process) bool { return slices.Contains(t.named, p) })
+	if len(ending) == 0 {
 		return nil
 	}
-	if err != nil {
-		return err
+	t.named = append(t.named, ending...)
+	return t.warn(service, "%s", endingText(ending))
+}
+
+func endingText(ending []guest.Process) string {
+	var names []string
+	for _, p := range ending {
+		names = append(names, p.String())
 	}
-	guests, err := n.Guests()
-	if err != nil {
-		return err
-	}
-	return protectContainer(ctx, n, cgroup, len(guests) > 0)
+	return "these processes serve no guest and end with it: " + strings.Join(names, ", ")
 }
 
 // libvirtTimeout is how long a libvirt may take after its start to find the
@@ -156,23 +180,17 @@ func (t *transaction) takesOver(s generation.Service, g guest.Guest) bool {
 }
 
 // protectContainer moves this node's guests and their helpers out of a container's
-// cgroup. It looks at the container's own processes only, which makes it cheap
-// enough to repeat while the container stops.
-func protectContainer(ctx context.Context, n *node.Node, c host.Cgroup, anyGuests bool) error {
+// cgroup, and returns what is left in it beside the service, if guests run. It looks at
+// the container's own processes only, which makes it cheap enough to repeat while the
+// container stops.
+func protectContainer(ctx context.Context, n *node.Node, c host.Cgroup, sorter *guest.Sorter) ([]guest.Process, error) {
 	pids, err := c.Processes()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	guests, err := n.GuestFinder().Among(pids)
+	sorted, err := sorter.Sort(pids)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var kept []int
-	for _, g := range guests {
-		kept = append(kept, g.PID)
-	}
-	if anyGuests || len(guests) > 0 {
-		kept = append(kept, n.GuestFinder().Helpers(pids)...)
-	}
-	return n.GuestFinder().Protect(ctx, c, kept)
+	return sorted.Ending, n.GuestFinder().Protect(ctx, c, sorted.Kept())
 }

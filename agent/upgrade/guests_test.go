@@ -100,35 +100,49 @@ func TestFindGuests(t *testing.T) {
 }
 
 // What cannot be moved out of the container that is about to end stops the
-// upgrade before anything is stopped.
+// upgrade before anything is stopped. What ends with it is named.
 func TestProtectContainer(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		guest  string // its cgroup
-		comm   string // of a process that is not a guest
-		guests bool   // guests of other containers run
+		guest  string // cgroup of a guest; empty: there is none
+		tied   bool   // the other process has a socket of the guest
+		ending string // what ends with the container; empty: nothing
 		want   string // part of the error; empty: none
 	}{
-		{"nothing to protect", "", "libvirtd", true, ""},
-		{"a guest elsewhere", "/machine/qemu-1", "libvirtd", false, ""},
-		{"a guest that cannot be moved", "/docker/abc", "libvirtd", false, "would die with their container"},
-		{"a helper", "", "virtlogd", true, "would die with their container"},
-		{"a helper without guests", "", "virtlogd", false, ""},
+		{"without guests", "", true, "", ""},
+		{"a guest elsewhere", "/machine/qemu-1", false, "sh", ""},
+		{"a guest that cannot be moved", "/docker/abc", false, "sh", "would die with their container"},
+		{"a helper that cannot be moved", "/machine/qemu-1", true, "", "would die with their container"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newCutoverNode(t)
 			first := n.start("/docker/abc", loop)
 			other := n.start("/docker/abc", loop)
+			vm := n.start("/docker/abc", loop)
 			n.list("/docker/abc", first, other)
-			n.write(fmt.Sprintf("proc/%d/comm", first.Process.Pid), c.comm+"\n")
+			n.write(fmt.Sprintf("proc/%d/cmdline", first.Process.Pid), "libvirtd\x00")
+			if c.tied {
+				n.link(fmt.Sprintf("proc/%d/fd/3", other.Process.Pid), "socket:[1]")
+			}
 			if c.guest != "" {
-				n.guest(other.Process.Pid, "a")
-				n.write(fmt.Sprintf("proc/%d/task/%[1]d/cgroup", other.Process.Pid), "2:pids:"+c.guest+"\n")
+				n.guest(vm.Process.Pid, "a")
+				n.write(fmt.Sprintf("proc/%d/task/%[1]d/cgroup", vm.Process.Pid), "2:pids:"+c.guest+"\n")
+				n.link(fmt.Sprintf("proc/%d/fd/3", vm.Process.Pid), "socket:[1]")
+				if c.guest == "/docker/abc" {
+					n.list("/docker/abc", first, other, vm)
+				}
 			}
 			task := n.task(generation.Service{Name: "nova-libvirt"}, first)
-			err := protectContainer(t.Context(), n.node, task.cgroup, c.guests)
+			sorter, err := n.node.GuestFinder().Sorter(task.cgroup, first.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ending, err := protectContainer(t.Context(), n.node, task.cgroup, sorter)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if (c.ending == "") != (len(ending) == 0) || c.ending != "" && ending[0] != (guest.Process{Name: c.ending, PID: other.Process.Pid}) {
+				t.Errorf("ending are %v, want %q", ending, c.ending)
 			}
 		})
 	}

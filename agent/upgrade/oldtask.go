@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
@@ -53,7 +54,7 @@ type oldTask struct {
 	service   generation.Service
 	process   *host.Process // nil if the container is not running: paused, or between two runs
 	cgroup    host.Cgroup   // of the process
-	protects  bool          // guests stay alive when it exits
+	sorter    *guest.Sorter // tells what stays alive when it exits; nil: nothing does
 
 	signalled, exited time.Time // when it was told to stop, and when it had; zero before
 }
@@ -97,12 +98,23 @@ func (t *transaction) oldTask(ctx context.Context, m member, id string) (oldTask
 	if grace, fitted := t.grace[m.name]; fitted {
 		service.StopGracePeriod = grace
 	}
-	old := oldTask{container: c, service: service, protects: m.protects()}
-	if c.State == containers.StateRunning {
-		old.process, old.cgroup, err = t.node.Host.OpenContainer(c.PID, c.ID)
-		if errors.Is(err, host.ErrExited) {
-			err = nil
+	old := oldTask{container: c, service: service}
+	if c.State != containers.StateRunning {
+		return old, nil
+	}
+	old.process, old.cgroup, err = t.node.Host.OpenContainer(c.PID, c.ID)
+	if errors.Is(err, host.ErrExited) {
+		return old, nil
+	}
+	if err == nil && m.protects() {
+		var ending []guest.Process
+		if old.sorter, ending, err = protectInside(ctx, t.node, c); err == nil {
+			err = t.warnOfEnding(m.name, ending)
 		}
+	}
+	if err != nil || m.protects() && old.sorter == nil { // it has exited meanwhile
+		old.process.Close()
+		old.process = nil
 	}
 	return old, err
 }
@@ -123,19 +135,19 @@ func (t *transaction) stopOld(ctx context.Context, old oldTask) error {
 	if old.process == nil {
 		return stopSafely(ctx, t.node, old.container, old.service)
 	}
-	return stopFast(ctx, t.node, old, len(t.guests) > 0)
+	return stopFast(ctx, t.node, old)
 }
 
 // stopFast ends a container's processes without the engine: the signal reaches
 // the service a round trip earlier, and its exit is noticed at once. What it starts
 // until then is born outside of the container, so that guests among it keep running.
-func stopFast(ctx context.Context, n *node.Node, old oldTask, anyGuests bool) error {
+func stopFast(ctx context.Context, n *node.Node, old oldTask) error {
 	at := old.cgroup
-	if old.protects {
-		if err := protectContainer(ctx, n, old.cgroup, anyGuests); err != nil {
+	if old.sorter != nil {
+		_, err := protectContainer(ctx, n, old.cgroup, old.sorter)
+		if err != nil {
 			return err
 		}
-		var err error
 		at, err = n.GuestFinder().Evacuate(ctx, old.cgroup, old.container.ID, old.process.PID)
 		if err == nil {
 			defer at.Remove()
@@ -146,8 +158,8 @@ func stopFast(ctx context.Context, n *node.Node, old oldTask, anyGuests bool) er
 	if err := end(n, old); err != nil {
 		return err
 	}
-	if old.protects {
-		if err := protectContainer(ctx, n, at, anyGuests); err != nil {
+	if old.sorter != nil {
+		if _, err := protectContainer(ctx, n, at, old.sorter); err != nil {
 			return err
 		}
 		if err := killLeft(at); err != nil {
@@ -224,11 +236,15 @@ func (t *transaction) cleanUp(ctx context.Context, stopping []oldTask) error {
 // stopSafely stops a container, and keeps its guests alive.
 func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s generation.Service) error {
 	if c.PID > 0 && (member{new: s}).protects() {
-		if err := protectInside(ctx, n, c); err != nil {
+		sorter, ending, err := protectInside(ctx, n, c)
+		if err != nil {
 			return err
 		}
-		if c.State == containers.StateRunning {
-			if err := stopHosting(ctx, n, c, s); err != nil {
+		if len(ending) > 0 {
+			n.Note(s.Name, "warning: %s", endingText(ending))
+		}
+		if sorter != nil && c.State == containers.StateRunning {
+			if err := stopHosting(ctx, n, c, s, sorter); err != nil {
 				return err
 			}
 		}
@@ -238,7 +254,7 @@ func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s gen
 
 // stopHosting ends the processes of a container that may start a guest until it exits.
 // The engine would kill such a guest.
-func stopHosting(ctx context.Context, n *node.Node, c containers.Container, s generation.Service) error {
+func stopHosting(ctx context.Context, n *node.Node, c containers.Container, s generation.Service, sorter *guest.Sorter) error {
 	if c.Spec.Restart != containers.RestartNo { // the engine would start it again
 		if err := n.Engine.Update(ctx, c.ID, c.Spec.Name, containers.RestartNo); unanswering(err) {
 			return err
@@ -257,7 +273,7 @@ func stopHosting(ctx context.Context, n *node.Node, c containers.Container, s ge
 	}
 	defer func() { _ = n.Host.Restore(cgroup.Shim) }()
 	return host.RunUrgent(func() error {
-		return stopFast(ctx, n, oldTask{container: c, service: s, process: process, cgroup: cgroup, protects: true}, true)
+		return stopFast(ctx, n, oldTask{container: c, service: s, process: process, cgroup: cgroup, sorter: sorter})
 	})
 }
 

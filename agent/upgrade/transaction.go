@@ -32,6 +32,7 @@ type transaction struct {
 	gaps      map[string]journal.Gap // by service
 	guests    []guest.Guest          // that ran before the first cutover
 	fitted    []guest.Guest          // that fit the staged libvirt
+	named     []guest.Process        // whose end was announced
 	unhealthy map[string]error       // services that stay although they are unhealthy, with --force
 	watch     *watch                 // of the containers that were cut over
 

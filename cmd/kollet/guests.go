@@ -18,8 +18,9 @@ the service and generation that started it, whose container and image are kept
 until the guest has ended, the QEMU version that the guest runs on, the version that
 it would run on after a hard reboot or a migration to a node like this one, and
 whether the guest would survive if that container were stopped with the engine's own
-tools. kollet moves guests out of a container before it stops it. The command changes
-nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitOperator),
+tools. kollet moves guests, and what serves them, out of a container before it stops it.
+Processes that serve guests are listed below them, and so are those that would end with
+libvirt. The command changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet guests
   kollet guests --output json`,
 		Args: cobra.NoArgs,

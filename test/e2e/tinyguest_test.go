@@ -3,8 +3,12 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/node"
@@ -61,12 +65,25 @@ func (n *testNode) guests() map[string]agent.Guest {
 
 const answers = `[serve, "127.0.0.1:7002"]`
 
+// bornLast also runs a command in the container that is replaced. It serves no guest, so
+// it ends, and is named before. What serves one keeps running, whatever its name is.
 func bornLast(t *testing.T, p *protocol) {
 	n := newNodeOn(t, p.engine)
 	p.hosting(n, "v1", firstGuest+", "+secondGuest, answers)
 	n.Must(0, "bootstrap")
+	bystander := n.Command("exec", "alpha", "--", "/bin/tiny", "sulk", firstGuest)
+	check(t, bystander.Start())
+	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
+	pid := n.processOf("/bin/tiny", "sulk", firstGuest)
+	contains(t, n.Must(0, "guests").Stdout, "kept with the guests when alpha is replaced: ", "wire (process ", "pane (process ", "clerk (process ",
+		"end with alpha, as they serve no guest: tiny (process "+pid+")\n")
 	p.hosting(n, "v2", thirdGuest, answers)
-	n.Must(0, "upgrade", "--force") // tiny guests run on no QEMU whose version could be asked
+	o := n.Must(0, "upgrade", "--force") // tiny guests run on no QEMU whose version could be asked
+	contains(t, o.All(), "these processes serve no guest and end with it: tiny (process "+pid+")\n")
+	contains(t, n.Must(0, "history", "2").Stdout, "tiny (process "+pid+")")
+	if left := processes("/bin/tiny", "sulk", firstGuest); len(left) > 0 {
+		t.Errorf("the command in the old container still runs: processes %v", left)
+	}
 	n.Healthy(2)
 	n.endGuests(firstGuest, secondGuest, thirdGuest)
 }
@@ -81,12 +98,46 @@ func bornInRollback(t *testing.T, p *protocol) {
 	n.endGuests(firstGuest, secondGuest, thirdGuest)
 }
 
-// endGuests requires that guests run, and ends them.
+// guestHelpers are the names of what serves a tiny guest: one has the other end of its
+// socket, one shares its memory, and one is a daemon.
+var guestHelpers = []string{"wire", "pane", "clerk"}
+
+// processes returns the processes with these first arguments.
+func processes(args ...string) []string {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	var found []string
+	for _, line := range lines {
+		data, err := os.ReadFile(line)
+		if err == nil && strings.HasPrefix(string(data), strings.Join(args, "\x00")+"\x00") {
+			found = append(found, filepath.Base(filepath.Dir(line)))
+		}
+	}
+	return found
+}
+
+// processOf waits for the only process with these first arguments.
+func (n *testNode) processOf(args ...string) string {
+	n.T.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if found := processes(args...); len(found) == 1 {
+			return found[0]
+		} else if time.Now().After(end) {
+			n.T.Fatalf("processes of %q: %v", args, found)
+		}
+	}
+}
+
+// endGuests requires that guests and what serves them run, and ends them.
 func (n *testNode) endGuests(uuids ...string) {
 	n.T.Helper()
 	found := n.guests()
 	for _, uuid := range uuids {
 		g, ok := found[uuid]
+		for _, name := range guestHelpers {
+			if len(processes(name, uuid, strconv.Itoa(g.PID))) != 1 {
+				n.T.Errorf("guest %+v lost its helper %s", g, name)
+			}
+		}
 		if !ok {
 			n.T.Errorf("guest %s is lost", uuid)
 		} else if err := syscall.Kill(g.PID, syscall.SIGKILL); err != nil {

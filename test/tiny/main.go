@@ -6,9 +6,9 @@
 //	tiny sulk ADDRESS           runs, but does not listen
 //	tiny leave ADDRESS DELAY    answers, and exits with status 4 after DELAY
 //	tiny ask ADDRESS            prints the answer of a service; used as a probe
-//	tiny host ADDRESS UUID      answers, and starts a process that looks like a guest; with
-//	                            another UUID also one in its last moment
-//	tiny guest UUID             starts a process that looks like a guest, and ends
+//	tiny host ADDRESS UUID      answers, and starts a process that looks like a guest, and the
+//	                            guest's helpers; with another UUID also in its last moment
+//	tiny guest UUID             starts the same processes, and ends
 //	tiny say TEXT…              prints each TEXT on a line
 //	tiny stay                   runs and ignores all signals except SIGKILL
 //	tiny fill FILE [again]      writes to FILE until the disk is full, and does not listen;
@@ -34,7 +34,12 @@ import (
 
 func main() {
 	if strings.HasPrefix(filepath.Base(os.Args[0]), guestName) {
-		time.Sleep(time.Hour)
+		guest()
+	}
+	if serve := helpers[os.Args[0]]; serve != nil {
+		check(os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0))
+		serve()
+		return
 	}
 	run(os.Args[1:])
 }
@@ -52,6 +57,11 @@ func run(args []string) {
 		go serve(args[1], "")
 		<-end
 		host(args[3])
+	case "leave-behind": // a daemon
+		daemon := exec.Command("/proc/self/exe")
+		daemon.Args = args[1:4]
+		daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		check(daemon.Start())
 	case "guest":
 		host(args[1])
 	case "say":
@@ -153,16 +163,6 @@ func ask(address string) {
 	answer, err := io.ReadAll(conn)
 	check(err)
 	fmt.Print(string(answer))
-}
-
-// guestName is the name by which guests are recognised.
-const guestName = "qemu-system-"
-
-// host starts this program as a guest with a UUID, which outlives it.
-func host(uuid string) {
-	guest := exec.Command("/proc/self/exe")
-	guest.Args = []string{guestName + "x86_64", "-name", "guest=" + uuid, "-uuid", uuid}
-	check(guest.Start())
 }
 
 func fill(path string, again bool) {

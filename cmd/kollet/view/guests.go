@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,27 @@ func (g Guests) text(t *text) {
 		}
 		return ""
 	})
+	shown := map[string]bool{} // guests of one libvirt have the same
+	for _, guest := range g {
+		if shown[guest.Service] {
+			continue
+		}
+		shown[guest.Service] = true
+		if len(guest.Helpers) > 0 {
+			t.line("kept with the guests when %s is replaced: %s", guest.Service, list(guest.Helpers))
+		}
+		if len(guest.Ending) > 0 {
+			t.line("end with %s, as they serve no guest: %s", guest.Service, list(guest.Ending))
+		}
+	}
+}
+
+func list[T fmt.Stringer](all []T) string {
+	var names []string
+	for _, one := range all {
+		names = append(names, one.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // qemuColumns shows the version numbers, and the distribution's packages only if

@@ -165,7 +165,7 @@ pull             12ms
 verify (failed)  1.0s
 `},
 	{"guests", Guests{
-		{Guest: guest.Guest{Name: "vm1", UUID: "u1", PID: 17, Generation: 3, Service: "nova-libvirt"}, Container: "nova-libvirt-g3", Image: "nova-libvirt:1", QEMU: "7.2.22 (Debian 1:7.2-7)", NextQEMU: "8.2.2"},
+		{Guest: guest.Guest{Name: "vm1", UUID: "u1", PID: 17, Generation: 3, Service: "nova-libvirt"}, Container: "nova-libvirt-g3", Image: "nova-libvirt:1", QEMU: "7.2.22 (Debian 1:7.2-7)", NextQEMU: "8.2.2", Helpers: []guest.Process{{Name: "virtlogd", PID: 30}, {Name: "swtpm", PID: 31}}, Ending: []guest.Process{{Name: "sh\x1b", PID: 32}}},
 		{Guest: guest.Guest{Name: "vm2", UUID: "u2", PID: 1800, Generation: 4, Service: "nova-libvirt"}, Container: "nova-libvirt", Image: "nova-libvirt:2", QEMU: "8.2.2", NextQEMU: "8.2.2", Exposed: []string{"devices", "pids"}},
 		{Guest: guest.Guest{Name: "vm3", UUID: "u3", PID: 19, Generation: 4, Service: "nova-libvirt"}, Container: "nova-libvirt", Image: "nova-libvirt:2", QEMU: "8.2.2 (Debian 1:8.2-1)", NextQEMU: "8.2.2 (Debian 1:8.2-2)"},
 		{Guest: guest.Guest{Name: "vm4", UUID: "u4", PID: 20, Generation: 4, Service: "nova-libvirt"}, Container: "nova-libvirt", Image: "nova-libvirt:2"},
@@ -175,6 +175,8 @@ vm1    u1    17    3           nova-libvirt-g3  nova-libvirt:1  7.2.22   8.2.2  
 vm2    u2    1800  4           nova-libvirt     nova-libvirt:2  8.2.2    same               dies (devices, pids)
 vm3    u3    19    4           nova-libvirt     nova-libvirt:2  8.2.2    Debian 1:8.2-2     survives
 vm4    u4    20    4           nova-libvirt     nova-libvirt:2  unknown  unknown            survives
+kept with the guests when nova-libvirt is replaced: virtlogd (process 30), swtpm (process 31)
+end with nova-libvirt, as they serve no guest: sh\x1b (process 32)
 `},
 	{"checks", Checks{
 		{Name: "engine", Level: doctor.Fine, Text: "docker"},

@@ -1,0 +1,322 @@
+package guest
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kollet/kollet/agent/host"
+)
+
+// Process is a process of a container that is neither its service nor a guest.
+type Process struct {
+	Name string `json:"name"` // of its program, at most 15 bytes
+	PID  int    `json:"pid"`
+}
+
+// String escapes the name, which the process can choose.
+func (p Process) String() string {
+	return fmt.Sprintf("%s (process %d)", strings.Trim(strconv.Quote(p.Name), `"`), p.PID)
+}
+
+// Sorted is what happens to the processes of a container when its service is stopped
+// while guests run. The service itself is none of them.
+type Sorted struct {
+	Guests  []Guest
+	Helpers []Process // serve guests, and are kept with them
+	Ending  []Process // end with the service
+}
+
+// Kept returns the processes that outlive the service.
+func (s Sorted) Kept() []int {
+	var pids []int
+	for _, g := range s.Guests {
+		pids = append(pids, g.PID)
+	}
+	for _, p := range s.Helpers {
+		pids = append(pids, p.PID)
+	}
+	return pids
+}
+
+// Sorter tells the helpers of guests from the other processes of a container. A program's
+// name says nothing, so it goes by what a process is to the guests of the node. It is a
+// helper if
+//
+//   - it is tied to a guest, by a socket, a pipe or shared memory, as swtpm is and
+//     virtlogd, which reads a guest's console;
+//   - or it is a daemon, which left the service that started it: libvirt starts what has
+//     to outlive it in this way, also what no guest is connected to, such as dnsmasq;
+//   - or it is tied to a helper, or is a parent, a child or in the session of one.
+//
+// The service is the container's first process, copies of it, and a program that its
+// arguments name, for a service that an init process or a script started. It is never a
+// helper, although it is tied to every guest.
+//
+// A Sorter is made while the first process runs. Sort may be called again, also after
+// that process has exited: what it has left behind is still told from daemons.
+type Sorter struct {
+	finder  Finder
+	first   int
+	session int              // of the first process
+	args    []string         // of the first process
+	log     map[string]bool  // pipes to the engine, which reads the output of commands
+	ties    map[string]bool  // of the guests, and of the helpers that were found
+	any     bool             // guests run on this node
+	daemons map[process]bool // those that were seen, and whether they are daemons
+}
+
+// process is a process, not merely a number.
+type process struct {
+	pid   int
+	start uint64
+}
+
+// Sorter prepares to sort the processes of a container with this first process.
+func (f Finder) Sorter(cgroup host.Cgroup, first int) (*Sorter, error) {
+	s := &Sorter{finder: f, first: first, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}}
+	own, err := f.Host.Lineage(first)
+	if err == nil {
+		s.session = own.Session
+		s.args, err = f.Host.CommandLine(first)
+	}
+	if host.Gone(err) {
+		err = host.ErrExited
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find what serves guests: process %d: %w", first, err)
+	}
+	if err := s.addLog(first, 3); err != nil {
+		return nil, err
+	}
+	if cgroup.Shim > 0 {
+		if err := s.addLog(cgroup.Shim, -1); err != nil {
+			return nil, err
+		}
+	}
+	guests, err := f.Find()
+	if err != nil {
+		return nil, err
+	}
+	s.any = len(guests) > 0
+	peers := s.peers()
+	for _, g := range guests {
+		if err := s.addTies(g.PID, peers); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Sorter) addLog(pid, first int) error {
+	pipes, err := s.finder.Host.Pipes(pid, first)
+	if err != nil {
+		return fmt.Errorf("find what serves guests: process %d: %w", pid, err)
+	}
+	for _, pipe := range pipes {
+		s.log[pipe] = true
+	}
+	return nil
+}
+
+// peers asks for the sockets of the first process's network namespace or, after it has
+// exited, that of another of the processes. It returns nil if the kernel cannot tell: then
+// everything with a socket is tied.
+func (s *Sorter) peers(pids ...int) map[uint64]uint64 {
+	for _, pid := range append([]int{s.first}, pids...) {
+		if peers, err := s.finder.Host.SocketPeers(pid); err == nil {
+			return peers
+		} else if !host.Gone(err) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *Sorter) addTies(pid int, peers map[uint64]uint64) error {
+	ties, err := s.tiesOf(pid, peers)
+	for _, tie := range ties {
+		s.ties[tie] = true
+	}
+	return err
+}
+
+func (s *Sorter) tiesOf(pid int, peers map[uint64]uint64) ([]string, error) {
+	ties, err := s.finder.Host.Ties(pid, peers)
+	if err != nil {
+		return nil, fmt.Errorf("find what serves guests: process %d: %w", pid, err)
+	}
+	return slices.DeleteFunc(ties, func(tie string) bool { return s.log[tie] }), nil
+}
+
+// Sort sorts the processes of the container's cgroup. Without guests nothing is a helper.
+func (s *Sorter) Sort(pids []int) (Sorted, error) {
+	if !slices.ContainsFunc(pids, func(pid int) bool { return pid != s.first }) {
+		return Sorted{}, nil
+	}
+	guests, err := s.finder.Among(pids)
+	if err != nil {
+		return Sorted{}, err
+	}
+	sorted := Sorted{Guests: guests}
+	peers := s.peers(pids...)
+	for _, g := range guests {
+		s.any = true
+		s.ties[of("process", g.PID)] = true
+		if err := s.addTies(g.PID, peers); err != nil {
+			return sorted, err
+		}
+	}
+	candidates, err := s.candidates(pids, guests, peers)
+	if err != nil {
+		return sorted, err
+	}
+	for _, c := range candidates {
+		if s.isDaemon(c, pids) && s.any {
+			s.keep(c)
+		}
+	}
+	if !s.any {
+		return sorted, nil
+	}
+	for again := true; again; { // what is tied to a helper is one
+		again = false
+		for _, c := range candidates {
+			if !c.kept && slices.ContainsFunc(c.ties, func(tie string) bool { return s.ties[tie] }) {
+				s.keep(c)
+				again = true
+			}
+		}
+	}
+	for _, c := range candidates {
+		if c.kept {
+			sorted.Helpers = append(sorted.Helpers, c.Process)
+		} else {
+			sorted.Ending = append(sorted.Ending, c.Process)
+		}
+	}
+	return sorted, nil
+}
+
+func (s *Sorter) keep(c *candidate) {
+	c.kept = true
+	for _, tie := range c.ties {
+		s.ties[tie] = true
+	}
+}
+
+// candidate is a process that may be a helper.
+type candidate struct {
+	Process
+	host.Lineage
+	qemu     bool // one that is no guest: libvirt asks it what it can do, or it is a canary
+	attached bool // the engine reads its output: it is a command that someone runs in the container
+	ties     []string
+	kept     bool
+}
+
+func of(what string, pid int) string { return fmt.Sprintf("%s %d", what, pid) }
+
+func (s *Sorter) candidates(pids []int, guests []Guest, peers map[uint64]uint64) ([]*candidate, error) {
+	var found []*candidate
+	for _, pid := range pids {
+		if pid == s.first || slices.ContainsFunc(guests, func(g Guest) bool { return g.PID == pid }) {
+			continue
+		}
+		c, err := s.candidate(pid, peers)
+		if host.Gone(err) {
+			continue // the process exited meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			found = append(found, c)
+		}
+	}
+	related := map[int]bool{}
+	for _, c := range found {
+		related[c.PID] = true
+	}
+	for _, g := range guests {
+		related[g.PID] = true
+	}
+	for _, c := range found { // not a parent outside of the container, which all daemons have
+		if related[c.Parent] {
+			c.ties = append(c.ties, of("process", c.Parent))
+		}
+	}
+	return found, nil
+}
+
+// candidate returns nil for a process that is no candidate: one of the service, a
+// zombie, and a canary.
+func (s *Sorter) candidate(pid int, peers map[uint64]uint64) (*candidate, error) {
+	h := s.finder.Host
+	args, err := h.CommandLine(pid)
+	if err != nil || len(args) == 0 || s.isService(args) {
+		return nil, err
+	}
+	c := &candidate{qemu: isQEMU(args)}
+	if name, uuid, ok := parseArguments(args); ok && (Guest{Name: name, UUID: uuid}).canary() {
+		return nil, nil
+	}
+	c.PID = pid
+	if c.Lineage, err = h.Lineage(pid); err != nil || c.Exited {
+		return nil, err
+	}
+	if c.Name, err = h.CommandName(pid); err != nil {
+		return nil, err
+	}
+	pipes, err := h.Pipes(pid, -1)
+	if err != nil {
+		return nil, err
+	}
+	c.attached = slices.ContainsFunc(pipes, func(pipe string) bool { return s.log[pipe] })
+	if c.ties, err = s.tiesOf(pid, peers); err != nil {
+		return nil, err
+	}
+	c.ties = append(c.ties, of("process", pid))
+	if c.Session != s.session {
+		c.ties = append(c.ties, of("session", c.Session))
+	}
+	return c, nil
+}
+
+// isService reports whether a process with these arguments is the service itself.
+func (s *Sorter) isService(args []string) bool {
+	if slices.Equal(args, s.args) {
+		return true // a copy that executed no other program
+	}
+	return slices.ContainsFunc(s.args[min(1, len(s.args)):], func(arg string) bool {
+		return !strings.ContainsAny(arg, " \t\n") && filepath.Base(arg) == filepath.Base(args[0]) // not the end of a script
+	})
+}
+
+// isDaemon reports whether a process has left the service. It says so of a process as
+// it was when it was first seen: after the service's exit more look like daemons.
+func (s *Sorter) isDaemon(c *candidate, pids []int) bool {
+	id := process{c.PID, c.Start}
+	is, seen := s.daemons[id]
+	if !seen {
+		is = s.left(c, pids)
+		s.daemons[id] = is
+	}
+	return is
+}
+
+// left reports whether a process has a session of its own, and either the first process
+// of the session has exited, or it was adopted by a process outside of the container.
+// A command that someone runs in the container has such a parent too.
+func (s *Sorter) left(c *candidate, pids []int) bool {
+	if c.Session == s.session || c.attached || c.Terminal || c.qemu {
+		return false
+	}
+	if c.Parent != s.first && !slices.Contains(pids, c.Parent) {
+		return true
+	}
+	leader, err := s.finder.Host.Lineage(c.Session)
+	return host.Gone(err) || err == nil && leader.Exited
+}
