@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/upgrade"
+	"github.com/kollet/kollet/containers"
+)
+
+func interrupted(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	alpha, beta := n.Service("alpha"), n.Service("beta")
+	p.replaceCommand(n, "two", `command: [sulk]`)
+	cmd := n.Command("upgrade")
+	var out strings.Builder
+	cmd.Stderr = &out
+	check(t, cmd.Start())
+	awaitJournal(t, n, 2, "verify")
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 1 {
+		t.Fatalf("exit status %d\n%s", code, out.String())
+	}
+	contains(t, out.String(), "interrupted", "back on generation 1")
+	rolledBack(t, p, n, alpha, beta)
+}
+
+// awaitJournal waits until a step of a transaction begins.
+func awaitJournal(t *testing.T, n *testNode, to int, step string) {
+	t.Helper()
+	for range 500 {
+		records, _ := journal.Read(n.Path(node.StateDir+"/journal"), to)
+		for _, r := range records {
+			if r.Step.String() == step {
+				return
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("step %s never began", step)
+}
+
+func locked(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	p.replaceCommand(n, "two", `command: [sulk]`)
+	cmd := n.Command("upgrade")
+	check(t, cmd.Start())
+	awaitJournal(t, n, 2, "verify")
+	contains(t, n.Must(5, "upgrade").Stderr, "another kollet process", "upgrade")
+	contains(t, n.Must(5, "recover").Stderr, "another kollet process")
+	n.Must(0, "status") // reading is allowed
+	check(t, cmd.Process.Signal(syscall.SIGINT))
+	_ = cmd.Wait()
+	n.Healthy(1)
+}
+
+func drift(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	beta := n.Service("beta")
+
+	// A copied config file.
+	pid := n.Service("alpha").PID
+	check(t, os.WriteFile(fmt.Sprintf("/proc/%d/root/etc/alpha.conf", pid), []byte("changed manually\n"), 0o600))
+	contains(t, n.Must(1, "verify").Stdout, "alpha", "/etc/alpha.conf", "changed manually")
+	plan := n.Must(3, "plan", "--exit-code")
+	contains(t, plan.Stdout, "alpha", "changed manually")
+	contains(t, n.Must(0, "upgrade").All(), "changed manually")
+	n.Must(0, "verify")
+
+	// A mounted config file.
+	mounted, err := filepath.Glob(n.Path(node.StateDir + "/current/alpha/config/*alpha.conf"))
+	check(t, err)
+	check(t, os.Chmod(mounted[0], 0o600))
+	check(t, os.WriteFile(mounted[0], []byte("changed manually\n"), 0o600))
+	contains(t, n.Must(1, "verify").Stdout, "alpha", filepath.Base(mounted[0]), "changed manually")
+	n.Must(0, "upgrade")
+	n.Must(0, "verify")
+
+	// The container's settings.
+	alpha := n.Service("alpha")
+	check(t, n.Engine.Update(context.Background(), alpha.Container, "alpha", containers.RestartNo))
+	contains(t, n.Must(1, "verify").Stdout, "alpha", "restart")
+	n.Must(0, "upgrade")
+	n.Must(0, "verify")
+
+	// The container itself.
+	ctx := context.Background()
+	alpha = n.Service("alpha")
+	check(t, n.Engine.Stop(ctx, alpha.Container, 0))
+	contains(t, n.Must(1, "verify").Stdout, "alpha", "is not running")
+	check(t, n.Engine.Remove(ctx, alpha.Container))
+	contains(t, n.Must(1, "verify").Stdout, "alpha", "was removed manually")
+	id, err := n.Engine.Create(ctx, containers.Spec{Name: "alpha", Image: alpha.ImageID, NetworkMode: "host", Command: []string{"serve", "127.0.0.1:7001"}})
+	check(t, err)
+	check(t, n.Engine.Start(ctx, id))
+	contains(t, n.Must(1, "verify").Stdout, "alpha", "was not created by kollet")
+	n.Must(0, "upgrade")
+	n.Must(0, "verify")
+	p.onlyTheServices(t, n)
+	if _, err := n.Engine.Inspect(ctx, id); err == nil {
+		t.Fatal("the container that kollet did not create is still there")
+	}
+	same(t, beta, n.Service("beta"))
+}
+
+func collection(t *testing.T, p *protocol) {
+	n := p.node(t)
+	pushTiny(t, p.registry, "test/tiny", "v4")
+	p.configure(n, "v4", "one", "")
+	n.Must(0, "bootstrap")
+	image := n.Service("alpha").ImageID
+	for i := range 5 {
+		p.configure(n, "v1", fmt.Sprint("word", i), "")
+		n.Must(0, "upgrade")
+	}
+	// beta has not changed since generation 1, so that directory is kept.
+	kept, err := filepath.Glob(n.Path(node.StateDir + "/generations/*"))
+	check(t, err)
+	if len(kept) != 5 { // the current one, 3 before it, and the one that beta uses
+		t.Fatalf("kept: %v", kept)
+	}
+	p.configure(n, "v1", "last", strings.Replace(gamma, "gamma", "delta", 1))
+	data, err := os.ReadFile(n.Path("/etc/kollet/node.yaml"))
+	check(t, err)
+	n.Write("/etc/kollet/node.yaml", strings.Replace(string(data), "content: \"beta\"", "content: \"beta2\"", 1))
+	n.Must(0, "upgrade")
+	n.Must(0, "gc")
+	n.Must(0, "verify")
+	if _, err := n.Engine.Image(context.Background(), image); err == nil {
+		t.Fatal("the image of generation 1 is still there")
+	}
+	if _, err := os.Stat(n.Path(node.StateDir + "/generations/000001")); err == nil {
+		t.Fatal("generation 1 is still there")
+	}
+}
+
+func movedTag(t *testing.T, p *protocol) {
+	n := p.node(t)
+	pushTiny(t, p.registry, "test/moving", "v1")
+	move := strings.Replace(gamma, "image: tiny", "image: moving", 1)
+	p.configure(n, "v1", "one", move)
+	n.Must(0, "bootstrap")
+	before := n.Service("gamma")
+	var r upgrade.Result
+	n.Ask(&r, "upgrade", "--pull", "always")
+	if r.Outcome != journal.Unchanged {
+		t.Fatalf("no tag moved, but: %+v", r)
+	}
+	pushTiny(t, p.registry, "test/moving", "v1", func(c *v1.Config) { c.Env = append(c.Env, "NEW=yes") })
+	n.Ask(&r, "upgrade")
+	if r.Outcome != journal.Unchanged {
+		t.Fatalf("without --pull always, the registry must not be asked, but: %+v", r)
+	}
+	same(t, before, n.Service("gamma"))
+	n.Must(0, "upgrade", "--pull", "always")
+	if n.Service("gamma").ImageID == before.ImageID {
+		t.Fatal("the new image does not run")
+	}
+	n.Must(0, "verify")
+}
+
+func engineRestart(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	p.engine.Kill()
+	defer p.engine.Start()
+	contains(t, n.Must(1, "upgrade").Stderr, p.engine.Socket)
+	p.engine.Start()
+	for range 100 {
+		if n.Status().Healthy {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	n.Healthy(1)
+	n.Must(0, "verify")
+}
