@@ -24,6 +24,8 @@ type Recovery struct {
 	To      int             `json:"to,omitempty"` // the generation that it was going to
 	Outcome journal.Outcome `json:"outcome,omitempty"`
 	Current int             `json:"current"` // the generation that runs now
+
+	broken error // services of the current generation that cannot be started
 }
 
 // Recover brings an interrupted upgrade to one of its two ends. If there is one,
@@ -47,7 +49,7 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 			return Recovery{}, err
 		}
 	}
-	r, err := RecoverLocked(ctx, n)
+	r, err := recoverLocked(ctx, n, (*transaction).complete)
 	if err == nil && stuck != nil {
 		err = stillUnhealthy(ctx, n, stuck)
 	}
@@ -122,8 +124,14 @@ func stillUnhealthy(ctx context.Context, n *node.Node, records []journal.Record)
 // answers. It decides from the journal alone. An upgrade that had committed is
 // finished. Of any other, every step whose intent is in the journal is undone,
 // last first, whether it was done or only started: before the first cutover
-// that discards what was staged, after it that is the roll back.
+// that discards what was staged, after it that is the roll back. What cannot be finished
+// after a commit, because a container cannot be started, is left to the next upgrade.
 func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
+	return recoverLocked(ctx, n, (*transaction).completeOrLeave)
+}
+
+// recoverLocked recovers, with a function that does what follows a commit.
+func recoverLocked(ctx context.Context, n *node.Node, complete func(*transaction, context.Context) error) (Recovery, error) {
 	r, tx, records, err := interrupted(n)
 	if err != nil {
 		return r, err
@@ -141,7 +149,7 @@ func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
 	n.Note("", "an upgrade from generation %d to %d was interrupted; recovering", r.From, r.To)
 	tx.target = &target.Target{Redactor: target.RedactorOf(n)}
 	if journal.HasCommitted(records) {
-		err = tx.completeCommit(ctx)
+		err = tx.completeCommit(ctx, complete)
 	} else {
 		err = tx.undoRecorded(ctx, records)
 	}
@@ -150,7 +158,10 @@ func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
 	}
 	r.Outcome = tx.outcome
 	current, err := n.Current()
-	r.Current = current.Number
+	r.Current, r.broken = current.Number, tx.target.Redact(tx.broken)
+	if err == nil && r.broken != nil {
+		err = node.NeedsOperator{Err: fmt.Errorf("generation %d is committed, but %w", r.Current, r.broken)}
+	}
 	return r, err
 }
 
@@ -210,12 +221,18 @@ func knownFormats(n *node.Node, to int) error {
 	return nil
 }
 
-// completeCommit tidies after a commit.
-func (t *transaction) completeCommit(ctx context.Context) error {
+// completeCommit does what follows a commit.
+func (t *transaction) completeCommit(ctx context.Context, complete func(*transaction, context.Context) error) error {
 	var err error
 	if t.to, err = t.node.Store().Load(t.to.Number); err != nil {
 		return node.NeedsOperator{Err: err}
 	}
+	return complete(t, ctx)
+}
+
+// completeOrLeave is complete for a command that follows: it ends the transaction, even if
+// a service could not be promoted.
+func (t *transaction) completeOrLeave(ctx context.Context) error {
 	return t.finish(journal.Committed, t.tidy(ctx))
 }
 

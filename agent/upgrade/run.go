@@ -48,8 +48,11 @@ func Run(ctx context.Context, n *node.Node, resolve Resolve, o Options) (Result,
 // returned before.
 func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Resolve, o Options) (Result, error) {
 	recovery, err := RecoverLocked(ctx, n)
-	if err != nil {
+	if err != nil && recovery.broken == nil {
 		return Result{}, err
+	}
+	if err != nil { // this upgrade repairs it
+		n.Note("", "%v", err)
 	}
 	if recovery.Found {
 		if t, err = resolve(); err != nil {
@@ -163,7 +166,14 @@ func (t *transaction) run(ctx context.Context) error {
 	if err != nil {
 		return t.rollBack(ctx, err)
 	}
-	return t.finish(journal.Committed, t.tidy(context.WithoutCancel(ctx)))
+	return t.complete(context.WithoutCancel(ctx))
+}
+
+// complete does what follows the commit. If a service could not be promoted, the
+// transaction stays open: the cause may be gone when a recovery tries again.
+func (t *transaction) complete(ctx context.Context) error {
+	err := t.tidy(ctx)
+	return t.finish(journal.Committed, errors.Join(err, t.broken))
 }
 
 // interrupted says where a signal ended the transaction.
@@ -319,9 +329,6 @@ func (t *transaction) finish(outcome journal.Outcome, before error) error {
 	}
 	if err != nil && outcome == journal.Committed {
 		err = node.NeedsOperator{Err: fmt.Errorf("the node is on generation %d, but %w", t.to.Number, err)}
-	}
-	if err == nil && t.broken != nil {
-		err = node.NeedsOperator{Err: fmt.Errorf("%w; `kollet upgrade` creates a new container", t.broken)}
 	}
 	return err
 }

@@ -37,7 +37,7 @@ func (t *transaction) tidy(ctx context.Context) error {
 			return fmt.Errorf("promote %s: %w", s.Name, err)
 		}
 		if err != nil { // there is no way back: the node stays on this generation
-			t.broken = errors.Join(t.broken, fmt.Errorf("promote %s: %w", s.Name, err))
+			t.broken = errors.Join(t.broken, fmt.Errorf("promote %s: %w; `kollet upgrade` creates a new container", s.Name, err))
 		}
 	}
 	if err := t.node.Store().SetCurrent(t.to.Number); err != nil {

@@ -94,7 +94,11 @@ services:
 func (v *victim) birth() (*os.Process, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	status, err := v.Engine.Exec(ctx, "alpha", containers.Exec{Argv: []string{"/bin/tiny", "guest", v.uuid}, Short: true})
+	running, err := v.passed()
+	if err != nil {
+		return nil, err
+	}
+	status, err := v.Engine.Exec(ctx, running["alpha"].ID, containers.Exec{Argv: []string{"/bin/tiny", "guest", v.uuid}, Short: true})
 	if err != nil || status != 0 {
 		return nil, fmt.Errorf("start a guest: exit status %d, %w", status, err)
 	}
