@@ -12,7 +12,6 @@ import (
 
 	"github.com/kollet/kollet/agent/firstboot"
 	"github.com/kollet/kollet/agent/node"
-	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/test/machine"
 )
 
@@ -168,13 +167,13 @@ func (p *protocol) cutPower(n *testNode) {
 	check(n.T, err)
 	p.engine.Kill()
 	for _, c := range all {
-		if c.State == containers.StateRunning {
+		if c.PID > 0 {
 			_ = syscall.Kill(c.PID, syscall.SIGKILL)
 		}
 	}
 	n.await("the containers are gone", func() bool {
 		for _, c := range all {
-			if c.State == containers.StateRunning && syscall.Kill(c.PID, 0) == nil {
+			if c.PID > 0 && syscall.Kill(c.PID, 0) == nil {
 				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.PID))
 				if !strings.Contains(string(stat), ") Z") {
 					return false
