@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,11 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/node"
@@ -32,7 +28,8 @@ func TestSickNode(t *testing.T) {
 	takeThrough := func(t *testing.T, engine nodetest.Engine, address string) {
 		p := &protocol{engine: engine, registry: machine.NewRegistry(t)}
 		pushTiny(t, p.registry, "test/tiny", "v1")
-		s := &sickNode{protocol: p, testNode: newNodeOn(t, engine), data: t.TempDir(), address: address}
+		s := &sickNode{protocol: p, testNode: newNodeOn(t, engine), data: t.TempDir(), volume: filepath.Join(t.TempDir(), "volume"), address: address}
+		check(t, os.Mkdir(s.volume, 0o700))
 		s.configure("serve")
 		s.Must(0, "bootstrap")
 		for _, row := range rows {
@@ -54,9 +51,10 @@ func TestSickNode(t *testing.T) {
 
 // sickRow is what docs/reliability.md says about a state.
 type sickRow struct {
-	state                              string
-	status                             []string // any of these
-	verify, upgrade, rollback, recover int      // exit status; -1: any
+	state  string
+	status []string // any of these
+
+	verify, plan, guests, gc, upgrade, rollback, recover int // exit status; -1: any
 }
 
 // sickRows reads the table of states.
@@ -73,7 +71,7 @@ func sickRows(t *testing.T) []sickRow {
 			cells = append(cells, strings.TrimSpace(cell))
 		}
 		row := sickRow{state: cells[0], status: strings.Split(cells[1], " or ")}
-		for i, into := range []*int{&row.verify, &row.upgrade, &row.rollback, &row.recover} {
+		for i, into := range []*int{&row.verify, &row.plan, &row.guests, &row.gc, &row.upgrade, &row.rollback, &row.recover} {
 			*into = -1
 			if cells[2+i] != "any" {
 				*into, err = strconv.Atoi(cells[2+i])
@@ -82,8 +80,8 @@ func sickRows(t *testing.T) []sickRow {
 		}
 		rows = append(rows, row)
 	}
-	if len(rows) != len(sicken) {
-		t.Fatalf("docs/reliability.md lists %d states, and the test knows %d", len(rows), len(sicken))
+	if len(rows) != len(ailments) {
+		t.Fatalf("docs/reliability.md lists %d states, and the test knows %d", len(rows), len(ailments))
 	}
 	return rows
 }
@@ -95,6 +93,7 @@ type sickNode struct {
 	*testNode
 	address string // of the service
 	data    string // directory of the files
+	volume  string // a directory that the service only has
 	last    int    // the file of the node file that was written last
 }
 
@@ -120,9 +119,9 @@ services:
     image: tiny
     command: [%s, %q, %q]
     stop_grace_period: 5s
-    volumes: [{source: %s, target: %[6]s}]
+    volumes: [{source: %s, target: %[6]s}, {source: %[7]s, target: /volume}]
     healthcheck: [{tcp: %[4]q, start_period: 2s, stable: 50ms, interval: 20ms}]
-`, s.engine.Name, s.registry.Addr, mode, s.address, s.file(), s.data))
+`, s.engine.Name, s.registry.Addr, mode, s.address, s.file(), s.data, s.volume))
 }
 
 func (s *sickNode) file() string { return filepath.Join(s.data, strconv.Itoa(s.last)) }
@@ -134,123 +133,43 @@ func (s *sickNode) container() containers.Container {
 	return c
 }
 
-// sicken brings the service's container into a state.
-var sicken = map[string]func(s *sickNode, c containers.Container){
-	"running": func(*sickNode, containers.Container) {},
-	"restarting": func(s *sickNode, c containers.Container) {
-		check(s.T, os.Remove(s.file())) // it needs this file to start
-		s.kill(c)
-		s.await(c.ID, func(now containers.Container) bool {
-			return now.State == containers.StateRestarting || now.Restarts > 0
-		})
-	},
-	"paused": func(s *sickNode, c containers.Container) {
-		out, err := s.engine.Pause(c.ID).CombinedOutput()
-		if err != nil {
-			s.T.Fatalf("pause: %v: %s", err, out)
-		}
-	},
-	"exited with 0": func(s *sickNode, c containers.Container) {
-		check(s.T, s.Engine.Stop(context.Background(), c.ID, time.Minute))
-	},
-	"killed": func(s *sickNode, c containers.Container) {
-		check(s.T, s.Engine.Update(context.Background(), c.ID, "alpha", containers.RestartNo))
-		s.kill(c)
-		s.await(c.ID, func(now containers.Container) bool { return now.State == containers.StateExited })
-	},
-	"created": func(s *sickNode, c containers.Container) {
-		s.remove(c)
-		_, err := s.Engine.Create(context.Background(), c.Spec)
-		check(s.T, err)
-	},
-	"removed": func(s *sickNode, c containers.Container) { s.remove(c) },
-	"removed in part": func(s *sickNode, c containers.Container) {
-		s.hold(c)
-		check(s.T, s.Engine.Stop(context.Background(), c.ID, 0))
-		if err := s.Engine.Remove(context.Background(), c.ID); err == nil {
-			s.T.Fatal("the container was removed")
-		}
-	},
-	"replaced": func(s *sickNode, c containers.Container) {
-		s.remove(c)
-		id, err := s.Engine.Create(context.Background(), containers.Spec{Name: "alpha", Image: c.ImageID, NetworkMode: "host", Command: []string{"serve", s.address}})
-		check(s.T, err)
-		check(s.T, s.Engine.Start(context.Background(), id))
-		s.T.Cleanup(func() {
-			_ = s.Engine.Stop(context.Background(), id, 0)
-			_ = s.Engine.Remove(context.Background(), id)
-		})
-	},
-	"renamed": func(s *sickNode, c containers.Container) {
-		check(s.T, s.Engine.Update(context.Background(), c.ID, "old-alpha", c.Spec.Restart))
-	},
-	"cannot be removed": func(s *sickNode, c containers.Container) { s.hold(c) },
-}
-
-// kill kills a container's process, unless it is between two runs.
-func (s *sickNode) kill(c containers.Container) {
-	s.T.Helper()
-	if c.PID == 0 { // kill(2) would take it for the process group of this test
-		return
-	}
-	if err := syscall.Kill(c.PID, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
-		check(s.T, err)
-	}
-}
-
-func (s *sickNode) remove(c containers.Container) {
-	s.T.Helper()
-	check(s.T, s.Engine.Stop(context.Background(), c.ID, 0))
-	check(s.T, s.Engine.Remove(context.Background(), c.ID))
-}
-
-func (s *sickNode) await(id string, holds func(containers.Container) bool) {
-	s.T.Helper()
-	for range 500 {
-		c, err := s.Engine.Inspect(context.Background(), id)
-		check(s.T, err)
-		if holds(c) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	s.T.Fatal("the container never got into the state")
-}
-
-// hold keeps a container from being removed until the test ends: the engine may not
-// remove an immutable file (ioctl_iflags(2)).
-func (s *sickNode) hold(c containers.Container) {
-	s.T.Helper()
-	path := filepath.Join(s.engine.Files(s.Root, c.ID), "immutable")
-	if _, err := os.Stat(path); err == nil {
-		return // it is held already
-	}
-	f, err := os.Create(path)
-	check(s.T, err)
-	check(s.T, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0x10))
-	s.T.Cleanup(func() {
-		check(s.T, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0))
-		check(s.T, f.Close())
-	})
-}
-
-// survives takes the service through a state three times.
+// survives takes the service through a state three times. If an upgrade cannot do it
+// before the cause is gone, the next one can.
 func (s *sickNode) survives(row sickRow) {
 	s.T.Helper()
+	ailment := ailments[row.state]
 	s.sicken(row)
+	for command, want := range map[string]int{"plan --exit-code": row.plan, "guests": row.guests, "gc": row.gc} {
+		if o := s.Kollet(strings.Fields(command)...); want >= 0 && o.Code != want {
+			s.T.Fatalf("%s: exit status %d, want %d\n%s", command, o.Code, want, o.All())
+		}
+	}
 	s.upgrade(row.upgrade, "serve")
+	ailment.cure(s)
+	if row.upgrade != 0 {
+		s.upgrade(0, "serve")
+	}
 	s.well()
 
 	s.sicken(row)
 	s.upgrade(row.rollback, "fail")
-	if s.Kollet("verify").Code == 0 { // the rollback has repaired it
+	ailment.cure(s)
+	if s.Kollet("verify").Code == 0 && !ailment.prevents { // the rollback has repaired it
 		s.sicken(row)
 	}
 	s.configure("serve")
+	var before containers.Container
+	if ailment.prevents {
+		before = s.container()
+	}
 	if o, killed := s.killedAt(afterCutover, "upgrade"); !killed {
 		s.T.Fatalf("not killed: %s", o.All())
 	}
+	if ailment.prevents {
+		ailment.begin(s, before)
+	}
 	s.once(func() { s.Must(row.recover, "recover") })
+	ailment.cure(s)
 	s.upgrade(0, "serve")
 	s.well()
 }
@@ -318,7 +237,7 @@ const afterCutover = 14
 func (s *sickNode) sicken(row sickRow) {
 	s.T.Helper()
 	c := s.container()
-	sicken[row.state](s, c)
+	ailments[row.state].begin(s, c)
 	if got := s.Service("alpha"); !slices.Contains(row.status, got.State) && !slices.Contains(row.status, got.Health) {
 		s.T.Fatalf("status shows %s, %s, want %v", got.State, got.Health, row.status)
 	}
@@ -347,7 +266,7 @@ func (s *sickNode) once(do func()) {
 			select {
 			case <-done:
 				return
-			case <-time.After(2 * time.Millisecond):
+			case <-time.After(5 * time.Millisecond):
 			}
 		}
 	})

@@ -75,6 +75,21 @@ func (c Cgroups) PutThread(tid int, group, hierarchy string) {
 	c.write(tid, group, hierarchy, "tasks")
 }
 
+// LimitMemory limits the memory of the cgroup that a process is in. The process is killed
+// if it wants more.
+func (c Cgroups) LimitMemory(pid, bytes int) {
+	c.t.Helper()
+	of := c.Of(pid)
+	at, limit, swap := filepath.Join(c.mounts["memory"], of["memory"]), "memory.limit_in_bytes", "memory.swappiness"
+	if _, v1 := of["memory"]; !v1 {
+		at, limit, swap = filepath.Join(c.mounts[""], of[""]), "memory.max", "memory.swap.max"
+	}
+	if err := os.WriteFile(filepath.Join(at, limit), []byte(strconv.Itoa(bytes)), 0); err != nil {
+		c.t.Fatal(err)
+	}
+	_ = os.WriteFile(filepath.Join(at, swap), []byte("0"), 0) // not every kernel has it
+}
+
 func (c Cgroups) write(id int, group, hierarchy, file string) {
 	c.t.Helper()
 	at := c.mounts[hierarchy]

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,7 @@ type Engine struct {
 	Volume  func(root, name string) string           // the directory of a node's named volume
 	Inspect func(c containers.Container) []*exec.Cmd // commands of the engine that print everything about a container
 	Pause   func(id string) *exec.Cmd                // the engine's command that pauses a container
+	Forget  func(image string) *exec.Cmd             // the engine's command that removes an image, which has an id
 	Files   func(root, id string) string             // the directory that is removed with a container
 }
 
@@ -35,8 +37,9 @@ func OnDocker(d *machine.Docker) Engine {
 		Inspect: func(c containers.Container) []*exec.Cmd {
 			return []*exec.Cmd{exec.Command("docker", "-H", d.Socket, "inspect", c.ID)}
 		},
-		Pause: func(id string) *exec.Cmd { return exec.Command("docker", "-H", d.Socket, "pause", id) },
-		Files: func(_, id string) string { return filepath.Join(d.Root, "containers", id) },
+		Pause:  func(id string) *exec.Cmd { return exec.Command("docker", "-H", d.Socket, "pause", id) },
+		Forget: func(image string) *exec.Cmd { return exec.Command("docker", "-H", d.Socket, "rmi", "--force", image) },
+		Files:  func(_, id string) string { return filepath.Join(d.Root, "containers", id) },
 	}
 }
 
@@ -59,6 +62,11 @@ func OnContainerd(c *machine.Containerd) Engine {
 			return []*exec.Cmd{ctr("containers", "info", c.ID), ctr("tasks", "ps", c.ID)}
 		},
 		Pause: func(id string) *exec.Cmd { return ctr("tasks", "pause", id) },
+		Forget: func(image string) *exec.Cmd {
+			list := fmt.Sprintf(`labels."org.kollet.id"==%s`, image)  // see containers/containerd
+			names, _ := ctr("images", "ls", "--quiet", list).Output() // none: ctr says so
+			return ctr(append([]string{"images", "rm", "--sync"}, strings.Fields(string(names))...)...)
+		},
 		Files: func(root, id string) string { return filepath.Join(own(root), "containers", id) },
 	}
 }

@@ -1,7 +1,8 @@
 // Tiny is a minimal service for tests and benchmarks: it answers every connection to an
 // address with one line, and can misbehave in several ways.
 //
-//	tiny serve ADDRESS [FILE]   answers with its process id and FILE's first line
+//	tiny serve ADDRESS [FILE]   answers with its process id and FILE's first line;
+//	                            takes memory without end after SIGUSR1
 //	tiny fail TEXT [FILE]       prints TEXT and FILE, and exits with status 3
 //	tiny sulk ADDRESS           runs, but does not listen
 //	tiny leave ADDRESS DELAY    answers, and exits with status 4 after DELAY
@@ -20,6 +21,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -146,6 +148,7 @@ func serve(address, file string) {
 		word, _ = bufio.NewReader(f).ReadString('\n')
 		check(f.Close())
 	}
+	go hoard()
 	fmt.Println("tiny serves at", address)
 	answer := fmt.Sprintf("%d %s\n", os.Getpid(), strings.TrimSpace(word))
 	for {
@@ -153,6 +156,17 @@ func serve(address, file string) {
 		check(err)
 		_, _ = io.WriteString(conn, answer)
 		_ = conn.Close()
+	}
+}
+
+// hoard takes memory without end after SIGUSR1.
+func hoard() {
+	begin := make(chan os.Signal, 1)
+	signal.Notify(begin, syscall.SIGUSR1)
+	<-begin
+	all := map[int][]byte{}
+	for n := 0; ; n++ {
+		all[n] = bytes.Repeat([]byte{1}, 1<<20)
 	}
 }
 
