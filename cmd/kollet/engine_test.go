@@ -62,8 +62,12 @@ func (engine) Pull(ctx context.Context, ref string, progress func(containers.Pro
 
 var errNoContainers = fmt.Errorf("container: %w", containers.ErrNotFound)
 
-func (engine) Inspect(context.Context, string) (containers.Container, error) {
-	return containers.Container{}, errNoContainers
+// Inspect finds what List has found.
+func (engine) Inspect(_ context.Context, id string) (containers.Container, error) {
+	if os.Getenv("SERVICES_RUN") == "" {
+		return containers.Container{}, errNoContainers
+	}
+	return containers.Container{ID: id, State: containers.StateRunning}, nil
 }
 
 // List finds the containers of a generation's services where the variable
