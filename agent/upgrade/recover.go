@@ -57,20 +57,30 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 }
 
 // endedStuck returns the records of the last upgrade if it was rolled back to a
-// generation that was not healthy either.
+// generation that was not healthy either. Upgrades that touched nothing do not count.
 func endedStuck(n *node.Node) ([]journal.Record, error) {
 	numbers, err := journal.List(n.Journals())
-	if err != nil || len(numbers) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	records, err := journal.Read(n.Journals(), numbers[len(numbers)-1])
-	if err != nil {
-		return nil, node.NeedsOperator{Err: err}
+	for _, number := range slices.Backward(numbers) {
+		records, err := journal.Read(n.Journals(), number)
+		if err != nil {
+			return nil, node.NeedsOperator{Err: err}
+		}
+		if !journal.Ended(records) {
+			return nil, nil
+		}
+		switch records[len(records)-1].Outcome {
+		case journal.Discarded, journal.Deferred, journal.Unchanged:
+			continue
+		case journal.Stuck:
+			return records, nil
+		case journal.Committed, journal.RolledBack:
+			return nil, nil
+		}
 	}
-	if !journal.Ended(records) || records[len(records)-1].Outcome != journal.Stuck {
-		return nil, nil
-	}
-	return records, nil
+	return nil, nil
 }
 
 // startStopped tries again to start the containers that ran before the last upgrade and
