@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
@@ -30,7 +31,9 @@ func (e *unpromoting) Start(context.Context, string) error { return e.err }
 
 // A service that cannot be promoted leaves the upgrade open, for `kollet recover`. The
 // next upgrade ends it, because it can replace the container.
-func TestUnpromoted(t *testing.T) {
+func TestUnpromoted(t *testing.T) { synctest.Test(t, unpromoted) }
+
+func unpromoted(t *testing.T) {
 	e := &unpromoting{err: errors.New("the engine failed")}
 	e.all = []containers.Container{made("a", 2), made("b", 2)}
 	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: e}

@@ -151,7 +151,7 @@ func (t *transaction) revive(ctx context.Context, m member) error {
 		}
 	}
 	t.revived[m.name] = before[0].ID
-	err = t.startAgain(ctx, before[0], m)
+	err = persist(ctx, func() error { return t.startAgain(ctx, before[0], m) })
 	if err != nil && !unanswering(err) {
 		t.node.Note(m.name, "cannot be started again: %v; `kollet recover` tries again, `kollet upgrade` creates a new container", err)
 		return nil

@@ -243,7 +243,7 @@ func (t *transaction) completeCommit(ctx context.Context, complete func(*transac
 // completeOrLeave is complete for a command that follows: it ends the transaction, even if
 // a service could not be promoted.
 func (t *transaction) completeOrLeave(ctx context.Context) error {
-	return t.finish(journal.Committed, t.tidy(ctx))
+	return t.finish(journal.Committed, persist(ctx, func() error { return t.tidy(ctx) }))
 }
 
 // undoRecorded undoes the steps that the journal says were started.

@@ -172,7 +172,7 @@ func (t *transaction) run(ctx context.Context) error {
 // complete does what follows the commit. If a service could not be promoted, the
 // transaction stays open: the cause may be gone when a recovery tries again.
 func (t *transaction) complete(ctx context.Context) error {
-	err := t.tidy(ctx)
+	err := persist(ctx, func() error { return t.tidy(ctx) })
 	return t.finish(journal.Committed, errors.Join(err, t.broken))
 }
 
@@ -292,7 +292,7 @@ func (t *transaction) undoAll(ctx context.Context) error {
 		name := s.id().Text(journal.Undo)
 		t.node.Emit(node.Event{Kind: node.StepBegins, Step: name})
 		t.recordUndo(journal.Undo, s)
-		if err := s.undo(ctx); err != nil {
+		if err := persist(ctx, func() error { return s.undo(ctx) }); err != nil {
 			return t.stepFailed(s, name, fmt.Errorf("%s: %w", name, err))
 		}
 		t.recordUndo(journal.Undone, s)

@@ -19,6 +19,7 @@ import (
 // lost power right after the commit and booted with the old containers.
 func (t *transaction) tidy(ctx context.Context) error {
 	t.release()
+	t.broken = nil
 	all, err := t.node.Containers(ctx)
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func (t *transaction) tidy(ctx context.Context) error {
 		}
 	}
 	for _, s := range t.to.Services {
-		err := t.promote(ctx, s)
+		err := persist(ctx, func() error { return t.promote(ctx, s) })
 		if unanswering(err) {
 			return fmt.Errorf("promote %s: %w", s.Name, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
@@ -16,9 +17,11 @@ import (
 	"github.com/kollet/kollet/configs/redact"
 )
 
-// Steps are undone last first, each between its records; what fails is said
+// Steps are undone last first, each between its records; what fails is tried again, and said
 // everywhere without secrets, and what comes before it is not undone.
-func TestBack(t *testing.T) {
+func TestBack(t *testing.T) { synctest.Test(t, undoneInOrder) }
+
+func undoneInOrder(t *testing.T) {
 	var events, undone []string
 	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Report: func(e node.Event) { events = append(events, e.Text) }}
 	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
@@ -35,7 +38,7 @@ func TestBack(t *testing.T) {
 	if err == nil || err.Error() != "undo render: its log says <secret rabbit>" {
 		t.Errorf("got %v", err)
 	}
-	if got := strings.Join(undone, " "); got != "stage render" {
+	if got := strings.Join(undone, " "); got != "stage render render render" {
 		t.Errorf("undone are %s", got)
 	}
 	records, rerr := journal.Read(n.Journals(), 2)
