@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -127,13 +128,20 @@ func guestSurvives(t *testing.T, c *compute) {
 	c = c.in(t)
 	c.Images = map[string]string{"nova-libvirt": newVersion, "nova-compute": newVersion}
 	c.Boot()
+	disk := c.attachDisk()
 	before := c.Guest()
+	if names := fmt.Sprint(before.Helpers); !strings.Contains(names, fmt.Sprintf("qemu-nbd (process %s)", disk)) || !strings.Contains(names, "virtlogd (") || len(before.Ending) > 0 {
+		t.Fatalf("beside the guest run %v and %v", before.Helpers, before.Ending)
+	}
 	libvirt, nova, network := c.Service("nova-libvirt"), c.Service("nova-compute"), c.Service("neutron-linuxbridge-agent")
 	r := c.Upgrade()
 	if r.Guests != 1 {
 		t.Fatalf("result: %+v", r)
 	}
 	c.Lives(before)
+	if left := processes(nbd...); !slices.Equal(left, []string{disk}) {
+		t.Fatalf("the guest's disk was served by process %s, now by %v", disk, left)
+	}
 	for _, was := range []agent.ServiceStatus{libvirt, nova} {
 		if now := c.Service(was.Name); now.ImageID == was.ImageID || now.Container == was.Container {
 			t.Fatalf("%s was not replaced: %+v", was.Name, now)
@@ -143,6 +151,33 @@ func guestSurvives(t *testing.T, c *compute) {
 	c.Connected("nova-compute")
 	c.Must(0, "verify")
 	c.parentLives(before.PID)
+}
+
+// nbd serves a disk until the guest that is connected to it disconnects.
+var nbd = []string{"qemu-nbd", "--fork", "--format=raw", "--socket=/var/lib/nova/instances/" + guestUUID + "/nbd"}
+
+// attachDisk starts a program in libvirt's container that serves the guest a disk, and
+// returns its process.
+func (c *compute) attachDisk() string {
+	c.T.Helper()
+	check(c.T, os.Chmod(c.GuestDir(), 0o777))
+	disk := filepath.Join(c.GuestDir(), "disk")
+	check(c.T, os.WriteFile(disk, make([]byte, 1<<20), 0o666))
+	check(c.T, os.Chmod(disk, 0o666))
+	inside := "/var/lib/nova/instances/" + guestUUID
+	c.Must(0, append(append([]string{"exec", "--user", "nova", "nova-libvirt", "--"}, nbd...), inside+"/disk")...)
+	check(c.T, os.WriteFile(filepath.Join(c.GuestDir(), "disk.xml"), []byte(`<disk type='network' device='disk'>
+  <driver name='qemu' type='raw'/>
+  <source protocol='nbd'><host transport='unix' socket='`+inside+`/nbd'/></source>
+  <target dev='vdb' bus='virtio'/>
+</disk>
+`), 0o644))
+	c.Virsh("attach-device", guestName, inside+"/disk.xml")
+	found := processes(nbd...)
+	if len(found) != 1 {
+		c.T.Fatalf("processes of %q: %v", nbd, found)
+	}
+	return found[0]
 }
 
 // parentLives requires that the guest's parent, after the end of the old container,
