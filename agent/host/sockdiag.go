@@ -27,30 +27,31 @@ func socketPeers(pid int) (map[uint64]uint64, error) {
 }
 
 // diagSocket opens a socket in a network namespace. A socket stays in the namespace in
-// which it was made, so a thread enters that for a moment, and ends with its goroutine.
-func diagSocket(namespace string) (int, error) {
-	type answer struct {
-		socket int
-		err    error
+// which it was made, so this thread enters that for a moment.
+func diagSocket(namespace string) (socket int, err error) {
+	there, err := os.Open(namespace)
+	if err != nil {
+		return -1, err
 	}
-	made := make(chan answer, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: no other goroutine gets this thread
-		made <- func() answer {
-			ns, err := os.Open(namespace)
-			if err != nil {
-				return answer{-1, err}
-			}
-			defer ns.Close()
-			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-				return answer{-1, fmt.Errorf("enter %s: %w", namespace, err)}
-			}
-			socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-			return answer{socket, err}
-		}()
-	}()
-	a := <-made
-	return a.socket, a.err
+	defer there.Close()
+	runtime.LockOSThread()
+	here, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return -1, err
+	}
+	defer here.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return -1, fmt.Errorf("enter %s: %w", namespace, err)
+	}
+	socket, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if back := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); back != nil {
+		_ = unix.Close(socket)
+		return -1, errors.Join(err, fmt.Errorf("leave %s: %w", namespace, back)) // the thread stays locked
+	}
+	runtime.UnlockOSThread()
+	return socket, err
 }
 
 // From include/uapi/linux/unix_diag.h.
