@@ -97,11 +97,11 @@ func (a *Agent) health(ctx context.Context, c containers.Container, s generation
 	if c.State != containers.StateRunning {
 		return "unknown", ""
 	}
-	if len(s.Healthcheck) == 0 {
-		return "none", ""
-	}
 	if err := health.Try(ctx, health.Of(a.node.Engine, a.node.Host, c, s.User), s.Healthcheck); err != nil {
 		return "unhealthy", target.RedactorOf(a.node).Text(err.Error())
+	}
+	if len(s.Healthcheck) == 0 {
+		return "none", ""
 	}
 	return "healthy", ""
 }

@@ -66,7 +66,8 @@ type Engine interface {
 	Start(ctx context.Context, id string) error
 	// Stop sends the stop signal, waits for grace (which engines may round up
 	// to whole seconds), kills what still runs, and returns when the container
-	// has exited and the engine has cleaned up. The engine does not start a
+	// has exited and the engine has cleaned up. It fails if that takes longer than
+	// KillTime: no signal ends a process that hangs in the kernel. The engine does not start a
 	// stopped container again; with RestartAlways it may when it is restarted
 	// itself. A paused container gets the stop signal too, and continues. Stop
 	// does nothing if the container is not running.
@@ -97,6 +98,12 @@ type Engine interface {
 	// Close releases the connection.
 	Close() error
 }
+
+// KillTime is how long an engine may take to kill a container and to clean up after it.
+const KillTime = 20 * time.Second
+
+// ErrNotKilled is returned, wrapped, when a container was killed and did not exit.
+var ErrNotKilled = fmt.Errorf("it was killed and has not exited within %v: it hangs in the kernel, for example on a file system that does not answer; end what it waits for, or restart the machine", KillTime)
 
 // Info describes an engine.
 type Info struct {

@@ -38,8 +38,20 @@ func Of(engine Execer, h host.Host, c containers.Container, user string) Target 
 	return Target{Engine: engine, Host: h, ID: c.ID, PID: c.PID, User: user}
 }
 
+// alive returns an error if the service was killed, whatever its probes say: the kernel
+// keeps the sockets of a process that hangs in it.
+func (t Target) alive() error {
+	if t.PID < 1 {
+		return nil
+	}
+	return t.Host.Killed(t.PID)
+}
+
 // Try runs every probe once, concurrently, and returns the first error.
 func Try(ctx context.Context, t Target, probes []nodefile.Probe) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
 	var g errgroup.Group
 	for _, p := range probes {
 		g.Go(func() error { return try(ctx, t, p) })
@@ -49,6 +61,9 @@ func Try(ctx context.Context, t Target, probes []nodefile.Probe) error {
 
 // Ready waits until each probe has passed once, within its start period.
 func Ready(ctx context.Context, t Target, probes []nodefile.Probe) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
 	return each(ctx, probes, func(ctx context.Context, p nodefile.Probe) error {
 		return passOnce(ctx, t, p, "not healthy")
 	})
@@ -62,6 +77,9 @@ func Answers(ctx context.Context, t Target, p nodefile.Probe) error {
 
 // Stable checks that each probe keeps passing for its stable time.
 func Stable(ctx context.Context, t Target, probes []nodefile.Probe) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
 	return each(ctx, probes, func(ctx context.Context, p nodefile.Probe) error {
 		until := time.Now().Add(p.Stable)
 		for {

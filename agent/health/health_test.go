@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
@@ -217,6 +220,23 @@ func TestLastLine(t *testing.T) {
 	for text, want := range map[string]string{"": "", "\n \n": "", "one": ": one", "one\ntwo \r\n\n": ": two", "a\n\tb": ": b"} {
 		if got := lastLine(text); got != want {
 			t.Errorf("%q: got %q", text, got)
+		}
+	}
+}
+
+// The kernel keeps the sockets of a process that hangs in it after it was killed.
+func TestKilledIsUnhealthy(t *testing.T) {
+	proc := t.TempDir()
+	if err := os.Mkdir(filepath.Join(proc, "7"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(proc, "7", "status"), []byte("State:\tZ (zombie)\nThreads:\t2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target := Target{Host: host.Host{Proc: proc}, PID: 7}
+	for name, is := range map[string]func(context.Context, Target, []nodefile.Probe) error{"Try": Try, "Ready": Ready, "Stable": Stable} {
+		if err := is(t.Context(), target, nil); err == nil || !strings.Contains(err.Error(), "process 7 was killed") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -98,6 +98,11 @@ func (d *drifter) missing(ctx context.Context) {
 
 func (d *drifter) check(c containers.Container) {
 	s := d.service
+	if c.PID > 0 {
+		if err := d.node.Host.Killed(c.PID); err != nil {
+			d.add("container", "", "container %s is not running: %v", s.Name, err)
+		}
+	}
 	if c.State != containers.StateRunning {
 		d.add("container", "", "container %s is not running: it is %s, with exit status %d", s.Name, c.State, c.ExitCode)
 	}

@@ -210,6 +210,11 @@ func (t *transaction) startAgain(ctx context.Context, c containers.Container, m 
 			return err
 		}
 	}
+	if c.PID > 0 { // if it has exited later, kollet recover starts it
+		if err := t.node.Host.Killed(c.PID); err != nil {
+			return err
+		}
+	}
 	restart := containers.RestartAlways
 	if m.old.Name != "" {
 		restart = m.old.Spec.Restart

@@ -169,6 +169,9 @@ func stopFast(ctx context.Context, n *node.Node, old oldTask) error {
 	return killLeft(old.cgroup)
 }
 
+// killTime is how long a process may take to exit after it was killed.
+const killTime = 10 * time.Second
+
 // end tells the first process of a container to exit and waits until it has. Without
 // a grace period it is killed.
 func end(n *node.Node, old oldTask) error {
@@ -185,11 +188,14 @@ func end(n *node.Node, old oldTask) error {
 	if err := old.process.Signal(unix.SIGKILL); err != nil {
 		return err
 	}
-	exited, err := old.process.Exited(time.Minute)
-	if err == nil && !exited {
-		err = fmt.Errorf("process %d cannot be killed; it may hang in the kernel", old.process.PID)
+	exited, err := old.process.Exited(killTime)
+	if err != nil || exited {
+		return err
 	}
-	return err
+	if err := n.Host.Killed(old.process.PID); err != nil {
+		return err
+	}
+	return fmt.Errorf("process %d has not exited %v after it was killed", old.process.PID, killTime)
 }
 
 // killLeft kills the processes that are left in a container after its first one
@@ -235,6 +241,9 @@ func (t *transaction) cleanUp(ctx context.Context, stopping []oldTask) error {
 
 // stopSafely stops a container, and keeps its guests alive.
 func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s generation.Service) error {
+	if err := n.Host.Hanging(c.ID); err != nil { // it was killed before, and another time does not help
+		return err
+	}
 	if c.PID > 0 && (member{new: s}).protects() {
 		sorter, ending, err := protectInside(ctx, n, c)
 		if err != nil {
@@ -249,7 +258,10 @@ func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s gen
 			}
 		}
 	}
-	return n.Engine.Stop(ctx, c.ID, s.StopGracePeriod)
+	if err := n.Engine.Stop(ctx, c.ID, s.StopGracePeriod); err != nil {
+		return err
+	}
+	return n.Host.Hanging(c.ID)
 }
 
 // stopHosting ends the processes of a container that may start a guest until it exits.

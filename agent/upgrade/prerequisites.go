@@ -19,6 +19,9 @@ func (t *transaction) checkServices(ctx context.Context) error {
 	if t.from.Number == 0 {
 		return nil // nothing runs yet, see awaitRequired
 	}
+	if err := t.refuseKilled(ctx); err != nil {
+		return err
+	}
 	replaced := slices.Clone(t.target.Services)
 	replaced = slices.DeleteFunc(replaced, func(s generation.Service) bool { return !t.planned(s.Name) })
 	if err := t.refuseAll(doctor.Requires(ctx, replaced, doctor.Running(ctx, t.node, t.from))); err != nil {
@@ -31,6 +34,23 @@ func (t *transaction) checkServices(ctx context.Context) error {
 		}
 	}
 	return t.refuseUnhealthy(ctx, stay, func(name string) bool { return t.planned(name) || t.target.Pull == "always" })
+}
+
+// refuseKilled refuses an upgrade while a container's process was killed and has not
+// exited: it still has what its successor needs, and nothing can end it.
+func (t *transaction) refuseKilled(ctx context.Context) error {
+	all, err := t.node.Containers(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, c := range all {
+		ids = append(ids, c.ID)
+	}
+	if err := t.node.Host.Hanging(ids...); err != nil {
+		return fmt.Errorf("check services: %w; end what it waits for, or restart the machine", err)
+	}
+	return nil
 }
 
 // planned reports whether the plan replaces a service.

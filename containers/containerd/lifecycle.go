@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/signal"
 
+	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/failure"
 )
 
@@ -233,6 +234,8 @@ func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, fro
 		return status.Error()
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-time.After(containers.KillTime):
+		return containers.ErrNotKilled
 	}
 }
 

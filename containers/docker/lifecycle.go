@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -28,7 +29,12 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	// A negative number would wait indefinitely.
 	seconds := max(0, int(math.Ceil(grace.Seconds())))
 	doing := func() string { return "stopping container " + e.nameOf(ctx, id) }
-	if err := e.client.ContainerStop(ctx, id, container.StopOptions{Timeout: &seconds}); err != nil {
+	stopping, cancel := context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second+containers.KillTime, containers.ErrNotKilled)
+	defer cancel()
+	if err := e.client.ContainerStop(stopping, id, container.StopOptions{Timeout: &seconds}); err != nil {
+		if errors.Is(context.Cause(stopping), containers.ErrNotKilled) {
+			return fmt.Errorf("%s: %w", doing(), containers.ErrNotKilled)
+		}
 		return e.fail(doing(), err)
 	}
 	// The engine responds when the process has exited, and cleans up with the

@@ -28,12 +28,19 @@ func TestSickNode(t *testing.T) {
 	takeThrough := func(t *testing.T, engine nodetest.Engine, address string) {
 		p := &protocol{engine: engine, registry: machine.NewRegistry(t)}
 		pushTiny(t, p.registry, "test/tiny", "v1")
-		s := &sickNode{protocol: p, testNode: newNodeOn(t, engine), data: t.TempDir(), volume: filepath.Join(t.TempDir(), "volume"), address: address}
+		var waiting sync.WaitGroup
+		waiting.Go(func() { // most of the time
+			t.Run(hung, func(t *testing.T) { newHungNode(t, p).survivesHanging(rows) })
+		})
+		defer waiting.Wait()
+		s := &sickNode{protocol: p, testNode: newNodeOn(t, engine), name: "alpha", image: "tiny", data: t.TempDir(), volume: filepath.Join(t.TempDir(), "volume"), address: address}
 		check(t, os.Mkdir(s.volume, 0o700))
 		s.configure("serve")
 		s.Must(0, "bootstrap")
 		for _, row := range rows {
-			t.Run(row.state, func(t *testing.T) { s.in(t).survives(row) })
+			if row.state != hung {
+				t.Run(row.state, func(t *testing.T) { s.in(t).survives(row) })
+			}
 		}
 		t.Run("replaced container is started", func(t *testing.T) { s.in(t).waitsAtItsGate() })
 		t.Run("service is renamed", func(t *testing.T) { s.in(t).renamed() })
@@ -91,6 +98,8 @@ func sickRows(t *testing.T) []sickRow {
 type sickNode struct {
 	*protocol
 	*testNode
+	name    string // of the service
+	image   string // its repository
 	address string // of the service
 	data    string // directory of the files
 	volume  string // a directory that the service only has
@@ -115,20 +124,20 @@ func (s *sickNode) configure(mode string) {
 engine: %s
 images: {registry: %s/test, tag: v1}
 services:
-  alpha:
-    image: tiny
+  %s:
+    image: %s
     command: [%s, %q, %q]
-    stop_grace_period: 5s
-    volumes: [{source: %s, target: %[6]s}, {source: %[7]s, target: /volume}]
-    healthcheck: [{tcp: %[4]q, start_period: 2s, stable: 50ms, interval: 20ms}]
-`, s.engine.Name, s.registry.Addr, mode, s.address, s.file(), s.data, s.volume))
+    stop_grace_period: 1s
+    volumes: [{source: %s, target: %[8]s}, {source: %[9]s, target: /volume}]
+    healthcheck: [{tcp: %[6]q, start_period: 2s, stable: 50ms, interval: 20ms}]
+`, s.engine.Name, s.registry.Addr, s.name, s.image, mode, s.address, s.file(), s.data, s.volume))
 }
 
 func (s *sickNode) file() string { return filepath.Join(s.data, strconv.Itoa(s.last)) }
 
 func (s *sickNode) container() containers.Container {
 	s.T.Helper()
-	c, err := s.Engine.Inspect(context.Background(), s.Service("alpha").Container)
+	c, err := s.Engine.Inspect(context.Background(), s.Service(s.name).Container)
 	check(s.T, err)
 	return c
 }
@@ -139,11 +148,7 @@ func (s *sickNode) survives(row sickRow) {
 	s.T.Helper()
 	ailment := ailments[row.state]
 	s.sicken(row)
-	for command, want := range map[string]int{"plan --exit-code": row.plan, "guests": row.guests, "gc": row.gc} {
-		if o := s.Kollet(strings.Fields(command)...); want >= 0 && o.Code != want {
-			s.T.Fatalf("%s: exit status %d, want %d\n%s", command, o.Code, want, o.All())
-		}
-	}
+	s.answers(row)
 	s.upgrade(row.upgrade, "serve")
 	ailment.cure(s)
 	if row.upgrade != 0 {
@@ -172,6 +177,16 @@ func (s *sickNode) survives(row sickRow) {
 	ailment.cure(s)
 	s.upgrade(0, "serve")
 	s.well()
+}
+
+// answers requires what the commands return that start no service.
+func (s *sickNode) answers(row sickRow) {
+	s.T.Helper()
+	for command, want := range map[string]int{"plan --exit-code": row.plan, "guests": row.guests, "gc": row.gc} {
+		if o := s.Kollet(strings.Fields(command)...); want >= 0 && o.Code != want {
+			s.T.Fatalf("%s: exit status %d, want %d\n%s", command, o.Code, want, o.All())
+		}
+	}
 }
 
 // waitsAtItsGate starts a container like the one that was replaced last. It waits at its
@@ -238,7 +253,7 @@ func (s *sickNode) sicken(row sickRow) {
 	s.T.Helper()
 	c := s.container()
 	ailments[row.state].begin(s, c)
-	if got := s.Service("alpha"); !slices.Contains(row.status, got.State) && !slices.Contains(row.status, got.Health) {
+	if got := s.Service(s.name); !slices.Contains(row.status, got.State) && !slices.Contains(row.status, got.Health) {
 		s.T.Fatalf("status shows %s, %s, want %v", got.State, got.Health, row.status)
 	}
 	if code := s.Kollet("verify").Code; row.verify >= 0 && code != row.verify {

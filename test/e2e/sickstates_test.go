@@ -72,6 +72,10 @@ var ailments = map[string]ailment{
 		end:      func(s *sickNode) { check(s.T, os.Mkdir(s.volume, 0o700)) },
 		prevents: true,
 	},
+	hung: {
+		begin: (*sickNode).freeze,
+		end:   (*sickNode).thaw,
+	},
 	"created": {begin: func(s *sickNode, c containers.Container) {
 		s.remove(c)
 		_, err := s.Engine.Create(context.Background(), c.Spec)

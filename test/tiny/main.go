@@ -6,6 +6,7 @@
 //	tiny fail TEXT [FILE]       prints TEXT and FILE, and exits with status 3
 //	tiny sulk ADDRESS           runs, but does not listen
 //	tiny leave ADDRESS DELAY    answers, and exits with status 4 after DELAY
+//	tiny jam FILE [ADDRESS]     writes to FILE all the time, and answers
 //	tiny ask ADDRESS            prints the answer of a service; used as a probe
 //	tiny host ADDRESS UUID      answers, and starts a process that looks like a guest, and the
 //	                            guest's helpers; with another UUID also in its last moment
@@ -90,6 +91,14 @@ func run(args []string) {
 		time.Sleep(delay)
 		fmt.Println("tiny leaves")
 		os.Exit(4)
+	case "jam":
+		go jam(args[1])
+		if args[2] != "" {
+			go serve(args[2], "")
+		}
+		end := make(chan os.Signal, 1)
+		signal.Notify(end, syscall.SIGTERM)
+		<-end
 	case "ask":
 		ask(args[1])
 	case "stay":
@@ -109,7 +118,7 @@ func run(args []string) {
 			run(args[4:])
 		}
 	default:
-		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, ask, host, guest, say, stay, fill, flood or plant")
+		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, ask, host, guest, say, stay, fill, flood or plant")
 		os.Exit(2)
 	}
 }
@@ -156,6 +165,15 @@ func serve(address, file string) {
 		check(err)
 		_, _ = io.WriteString(conn, answer)
 		_ = conn.Close()
+	}
+}
+
+// jam writes to a file all the time: it hangs in the kernel while the file system is
+// frozen.
+func jam(path string) {
+	for {
+		check(os.WriteFile(path, []byte("x"), 0o600))
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
