@@ -14,9 +14,9 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// tidy follows a commit: names, restart policies, the current link, the
-// removal of what is no longer needed, and the compute service that was disabled. It may run again, even on a machine that
-// lost power right after the commit and booted with the old containers.
+// tidy follows a commit: names, restart policies, the current link, the removal of what
+// is no longer needed, and the compute service that was disabled. It may run again, even
+// on a machine that lost power right after the commit and booted with the old containers.
 func (t *transaction) tidy(ctx context.Context) error {
 	t.release()
 	t.broken = nil

@@ -1,0 +1,87 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/target"
+)
+
+// endedStuck returns the records of the last upgrade if it was rolled back to a
+// generation that was not healthy either. Upgrades that touched nothing do not count.
+func endedStuck(n *node.Node) ([]journal.Record, error) {
+	numbers, err := journal.List(n.Journals())
+	if err != nil {
+		return nil, err
+	}
+	for _, number := range slices.Backward(numbers) {
+		records, err := journal.Read(n.Journals(), number)
+		if err != nil {
+			return nil, node.NeedsOperator{Err: err}
+		}
+		if !journal.Ended(records) {
+			return nil, nil
+		}
+		switch records[len(records)-1].Outcome {
+		case journal.Discarded, journal.Deferred, journal.Unchanged:
+			continue
+		case journal.Stuck:
+			return records, nil
+		case journal.Committed, journal.RolledBack:
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// startStopped tries again to start the containers that ran before the last upgrade and
+// that its rollback could not start, for example because the disk was full for a moment.
+func startStopped(ctx context.Context, n *node.Node, current generation.Generation, records []journal.Record) {
+	t := newTransaction(n, nil, current)
+	for _, r := range records {
+		maps.Copy(t.previous, r.Previous)
+	}
+	for _, s := range current.Services {
+		c, err := n.Container(ctx, s.Name, s.Origin)
+		if err != nil || !c.State.Stopped() || !slices.Contains(t.previous[s.Name], c.ID) {
+			continue // stillUnhealthy says what is wrong with it
+		}
+		if err := t.startAgain(ctx, c, member{name: s.Name, old: s}); err != nil {
+			n.Note(s.Name, "cannot be started again: %v; `kollet upgrade` creates a new container", err)
+		}
+	}
+}
+
+// stillUnhealthy returns an error if the generation to which the last upgrade was rolled
+// back is not healthy yet. An upgrade does not ask for it: it may be the repair.
+func stillUnhealthy(ctx context.Context, n *node.Node, records []journal.Record) error {
+	current, err := n.Current()
+	if err != nil {
+		return err
+	}
+	startStopped(ctx, n, current, records)
+	err = eachOf(current.Services, func(s generation.Service) error {
+		c, err := n.Container(ctx, s.Name, s.Origin)
+		if err == nil {
+			err = healthyAgain(ctx, n, s, c.ID)
+		}
+		if err != nil {
+			return failure{s.Name, c.ID, err}
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted while waiting for the services: %w", ctx.Err())
+	}
+	if err == nil {
+		n.Note("", "generation %d, to which the last upgrade was rolled back, is healthy now", current.Number)
+		return nil
+	}
+	redactor := &target.Target{Redactor: target.RedactorOf(n)}
+	return node.NeedsOperator{Err: redactor.Redact(fmt.Errorf("nothing is left to undo, but generation %d, to which the last upgrade was rolled back, is not healthy: %w; `kollet logs` may show why; repair it, or upgrade to what works", current.Number, err))}
+}
