@@ -214,6 +214,34 @@ func TestContainerd(t *testing.T) {
 		})
 	})
 
+	t.Run("container is restarting while the restart monitor starts it", func(t *testing.T) {
+		id, c := create(t)
+		defer discard(t, id)
+		must(t, engine.Start(t.Context(), id))
+		setStatus := func(status client.ProcessStatus) {
+			t.Helper()
+			_, err := c.SetLabels(t.Context(), map[string]string{restart.StatusLabel: string(status)})
+			must(t, err)
+		}
+		setStatus("") // the monitor itself would be too fast to be seen
+		task, err := c.Task(t.Context(), nil)
+		must(t, err)
+		_, err = task.Delete(t.Context(), client.WithProcessKill)
+		must(t, err)
+		labels, err := c.Labels(t.Context())
+		must(t, err)
+		uri, err := url.Parse(labels[restart.LogURILabel])
+		must(t, err)
+		_, err = c.NewTask(t.Context(), cio.LogURI(uri))
+		must(t, err)
+		setStatus(client.Running)
+		now, err := engine.Inspect(t.Context(), id)
+		must(t, err)
+		if now.State != containers.StateRestarting && now.State != containers.StateRunning {
+			t.Errorf("it is %s with the new task", now.State)
+		}
+	})
+
 	t.Run("image pulled with another tool", func(t *testing.T) {
 		record, err := raw.ImageService().Get(t.Context(), registry.Addr+"/conformance/base:1")
 		must(t, err)

@@ -87,7 +87,7 @@ func (e *Engine) inspect(ctx context.Context, c ctr.Container) (containers.Conta
 		out.State, out.PID, out.Started = containers.StatePaused, now.pid, run
 	case now.Status.Status != "" && now.Status.Status != client.Created:
 		out.State = containers.StateOther
-	case now.Status.Status == "" && !run.Equal(before.Run) && watched:
+	case watched: // no task, or one that is not started yet
 		out.State, out.Started = containers.StateRestarting, run
 	case now.Status.Status == "" && !run.Equal(before.Run) && e.writing(c.ID):
 		out.State, out.Started = containers.StateOther, run // being started
