@@ -93,10 +93,11 @@ func (n *Node) Clear() {
 	}
 }
 
-// PrintState prints the journals, and the state and last log lines of each container.
+// PrintState prints the last two journals, and the state and last log lines of each
+// container.
 func (n *Node) PrintState() {
 	journals, _ := filepath.Glob(filepath.Join(n.Root, node.StateDir, "journal", "*"))
-	for _, path := range journals {
+	for _, path := range journals[max(0, len(journals)-2):] { // more would hide what failed
 		data, _ := os.ReadFile(path)
 		n.T.Logf("%s:\n%s", filepath.Base(path), data)
 	}
