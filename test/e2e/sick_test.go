@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -275,8 +276,8 @@ func (s *sickNode) once(do func()) {
 	done, twice := make(chan struct{}), ""
 	watching.Go(func() {
 		for {
-			if found := s.processes(); len(found) > 1 {
-				twice = strings.Join(found, "\n")
+			if found := stillThere(s.processes()); len(found) > 1 {
+				twice = fmt.Sprintf("%q", found)
 			}
 			select {
 			case <-done:
@@ -289,22 +290,32 @@ func (s *sickNode) once(do func()) {
 	close(done)
 	watching.Wait()
 	if twice != "" {
-		s.T.Fatalf("the service ran twice:\n%s", twice)
+		s.T.Fatalf("the service ran twice: %s", twice)
 	}
 }
 
 // processes finds the service's processes that have passed their gates: before, a
 // container runs kollet-start.
-func (s *sickNode) processes() []string {
-	var found []string
+func (s *sickNode) processes() map[string]string {
+	found := map[string]string{}
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range all {
 		data, _ := os.ReadFile(path)
 		args := strings.Split(string(data), "\x00")
 		if filepath.Base(args[0]) == "tiny" && slices.Contains(args, s.address) {
-			found = append(found, path+": "+strings.Join(args, " "))
+			found[path] = string(data)
 		}
 	}
+	return found
+}
+
+// stillThere returns those of the processes that were found that have not exited since:
+// the first may have been replaced by the second while /proc was read.
+func stillThere(found map[string]string) map[string]string {
+	maps.DeleteFunc(found, func(path, cmdline string) bool {
+		data, _ := os.ReadFile(path)
+		return string(data) != cmdline
+	})
 	return found
 }
 
@@ -318,7 +329,7 @@ func (s *sickNode) well() {
 	}
 	s.Must(0, "verify")
 	if found := s.processes(); len(found) != 1 {
-		s.T.Fatalf("the service runs %d times: %s", len(found), found)
+		s.T.Fatalf("the service runs %d times: %q", len(found), found)
 	}
 	all, err := s.Engine.List(context.Background(), map[string]string{node.LabelNode: filepath.Join(s.Root, node.StateDir)})
 	check(s.T, err)

@@ -118,7 +118,7 @@ func (s *sickNode) survivesHanging(rows []sickRow) {
 	s.configure(writing + `, ""`)
 	s.once(func() { contains(s.T, s.Must(row.rollback, "upgrade").Stderr, "hangs in the kernel", "kollet recover") })
 	if found := s.processes(); len(found) > 0 {
-		s.T.Fatalf("the service runs beside one that hangs: %s", found)
+		s.T.Fatalf("the service runs beside one that hangs: %q", found)
 	}
 	contains(s.T, s.Must(4, "recover").Stderr, "hangs in the kernel")
 	s.thaw()
@@ -132,7 +132,7 @@ func (s *sickNode) survivesHanging(rows []sickRow) {
 func (s *sickNode) hangs(old containers.Container) {
 	s.T.Helper()
 	if found := s.processes(); len(found) > 0 || !killedAndThere(old) {
-		s.T.Fatalf("the service runs beside one that hangs: %s", found)
+		s.T.Fatalf("the service runs beside one that hangs: %q", found)
 	}
 	const why = "was killed and has not exited"
 	contains(s.T, s.Must(0, "status").Stdout, "unhealthy", why)

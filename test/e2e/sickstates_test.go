@@ -41,7 +41,9 @@ var ailments = map[string]ailment{
 		})
 	}},
 	"paused": {begin: func(s *sickNode, c containers.Container) {
-		run(s.T, s.engine.Pause(c.ID))
+		for _, cmd := range s.engine.Pause(c.ID) {
+			run(s.T, cmd)
+		}
 	}},
 	"exited with 0": {begin: func(s *sickNode, c containers.Container) {
 		check(s.T, s.Engine.Stop(context.Background(), c.ID, time.Minute))

@@ -23,7 +23,7 @@ type Engine struct {
 	Start   func()
 	Volume  func(root, name string) string           // the directory of a node's named volume
 	Inspect func(c containers.Container) []*exec.Cmd // commands of the engine that print everything about a container
-	Pause   func(id string) *exec.Cmd                // the engine's command that pauses a container
+	Pause   func(id string) []*exec.Cmd              // commands that pause a container and leave it so
 	Forget  func(image string) *exec.Cmd             // the engine's command that removes an image, which has an id
 	Files   func(root, id string) string             // the directory that is removed with a container
 }
@@ -37,7 +37,9 @@ func OnDocker(d *machine.Docker) Engine {
 		Inspect: func(c containers.Container) []*exec.Cmd {
 			return []*exec.Cmd{exec.Command("docker", "-H", d.Socket, "inspect", c.ID)}
 		},
-		Pause:  func(id string) *exec.Cmd { return exec.Command("docker", "-H", d.Socket, "pause", id) },
+		Pause: func(id string) []*exec.Cmd {
+			return []*exec.Cmd{exec.Command("docker", "-H", d.Socket, "pause", id)}
+		},
 		Forget: func(image string) *exec.Cmd { return exec.Command("docker", "-H", d.Socket, "rmi", "--force", image) },
 		Files:  func(_, id string) string { return filepath.Join(d.Root, "containers", id) },
 	}
@@ -61,7 +63,10 @@ func OnContainerd(c *machine.Containerd) Engine {
 		Inspect: func(c containers.Container) []*exec.Cmd {
 			return []*exec.Cmd{ctr("containers", "info", c.ID), ctr("tasks", "ps", c.ID)}
 		},
-		Pause: func(id string) *exec.Cmd { return ctr("tasks", "pause", id) },
+		Pause: func(id string) []*exec.Cmd {
+			// The restart monitor would start it again within a second (core/runtime/restart).
+			return []*exec.Cmd{ctr("containers", "label", id, "containerd.io/restart.status="), ctr("tasks", "pause", id)}
+		},
 		Forget: func(image string) *exec.Cmd {
 			list := fmt.Sprintf(`labels."org.kollet.id"==%s`, image)  // see containers/containerd
 			names, _ := ctr("images", "ls", "--quiet", list).Output() // none: ctr says so
