@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -107,7 +108,7 @@ func (c *Cloud) Service(action, name string) {
 // Await waits until every API answers.
 func (c *Cloud) await() {
 	c.t.Helper()
-	c.docker("exec", container, "controller-ready", "--wait", "300")
+	c.docker("exec", container, "controller-ready", "--wait", fmt.Sprint(int(Patience.Seconds())))
 }
 
 // Log returns the end of a service's log.

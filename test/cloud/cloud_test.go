@@ -45,7 +45,7 @@ func TestCloud(t *testing.T) {
 // awaitFault waits until Nova gives up on a server, for this reason.
 func awaitFault(t *testing.T, api *cloud.Client, id, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(cloud.Patience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		if s := api.Server(id); s.Status == "ERROR" {
 			if !strings.Contains(s.Fault.Message, want) {
 				t.Errorf("fault %q, want %q", s.Fault.Message, want)

@@ -160,10 +160,9 @@ func (m *member) interrupted(command string) {
 func restarted(m *member) {
 	m.On.Kill()
 	m.On.Start()
-	for range 600 {
-		if m.Status().Healthy {
-			return
+	for deadline := time.Now().Add(cloud.Patience); !m.Status().Healthy; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			m.T.Fatalf("after the engine's restart: %+v", m.Status())
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 }

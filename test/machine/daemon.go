@@ -25,7 +25,7 @@ type TB interface {
 }
 
 // ready is how long to wait for a daemon. It only limits how long a broken test hangs.
-const ready = 2 * time.Minute
+const ready = 5 * time.Minute
 
 // daemon is a background program with a log file.
 type daemon struct {

@@ -138,7 +138,7 @@ func (n *cloudNode) snapshot(server string) (finish func()) {
 	n.glance("STOP")
 	finish = sync.OnceFunc(func() {
 		n.glance("CONT")
-		for deadline := time.Now().Add(2 * time.Minute); n.api.Server(server).TaskState != ""; time.Sleep(time.Second) {
+		for deadline := time.Now().Add(cloud.Patience); n.api.Server(server).TaskState != ""; time.Sleep(time.Second) {
 			if time.Now().After(deadline) {
 				n.T.Fatalf("the snapshot does not end: %+v", n.api.Server(server))
 			}
@@ -295,7 +295,7 @@ func enabledLater(n *cloudNode, _ string) {
 	contains(n.T, o.Stderr, "kollet disabled the compute service and could not enable it again: ", "`openstack compute service set --enable compute-1 nova-compute`")
 	n.cloud.Service("start", "nova-api")
 	n.Healthy(n.Status().Generation)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+	for deadline := time.Now().Add(cloud.Patience); ; time.Sleep(time.Second) {
 		if o := n.Must(0, "recover"); strings.Contains(o.Stderr, "the compute service is enabled again") {
 			break
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kollet/kollet/test/cloud"
 )
 
 // run is an upgrade in the background.
@@ -42,7 +44,7 @@ func (n *cloudNode) begin(args ...string) *run {
 // await waits until the run says a text.
 func (r *run) await(t testing.TB, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(r.text(), text); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(cloud.Patience); !strings.Contains(r.text(), text); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not say %q:\n%s", text, r.text())
 		}
@@ -57,7 +59,7 @@ func (r *run) ends(t testing.TB, status int) {
 		if err != nil && !errors.As(err, &exit) || r.cmd.ProcessState.ExitCode() != status {
 			t.Fatalf("%v, want exit status %d:\n%s", err, status, r.text())
 		}
-	case <-time.After(6 * time.Minute):
+	case <-time.After(cloud.Patience):
 		t.Fatalf("it does not end:\n%s", r.text())
 	}
 }

@@ -66,7 +66,7 @@ func (c *control) hosts(ctx context.Context) ([]string, error) {
 // awaitHosts waits until the scheduler may use that many hosts.
 func (c *control) awaitHosts(count int) {
 	c.t.Helper()
-	for until := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Second) {
+	for until := time.Now().Add(cloud.Patience); ; time.Sleep(time.Second) {
 		hosts, err := c.hosts(c.t.Context())
 		check(c.t, err)
 		if len(hosts) == count {

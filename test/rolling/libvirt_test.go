@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kollet/kollet/test/cloud"
 	"github.com/kollet/kollet/test/machine"
 	"github.com/kollet/kollet/test/nodetest"
 )
@@ -68,7 +69,7 @@ func inMigration(t *testing.T, from, to *compute) {
 	guest := from.guests()[0].Guest
 	slow := from.migration(to, "tcp", "--bandwidth 1")
 	check(t, slow.Start())
-	for until := time.Now().Add(time.Minute); !strings.Contains(to.exec("nova-libvirt", "virsh list --all"), guestName); time.Sleep(200 * time.Millisecond) {
+	for until := time.Now().Add(cloud.Patience); !strings.Contains(to.exec("nova-libvirt", "virsh list --all"), guestName); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the migration did not begin")
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long an operation may take. It only limits how long a lost one hangs.
-const patience = 4 * time.Minute
+const patience = 10 * time.Minute
 
 // errNoHost means that the scheduler found no host: nothing was begun.
 var errNoHost = errors.New("no valid host")

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kollet/kollet/test/cloud"
 )
 
 // workers use the cloud all the time, as users and operators do: each makes a server,
@@ -93,7 +95,7 @@ func (w *workers) end() {
 // await waits until each kind of operation has succeeded that many times since a time.
 func (w *workers) await(count int, since time.Time) {
 	w.t.Helper()
-	for until := time.Now().Add(4 * time.Minute); ; time.Sleep(time.Second) {
+	for until := time.Now().Add(cloud.Patience); ; time.Sleep(time.Second) {
 		got := w.count(func(o operation) bool { return o.err == nil && o.begun.After(since) })
 		if !slices.ContainsFunc(kinds, func(kind string) bool { return got[kind] < count }) {
 			return

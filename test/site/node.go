@@ -86,7 +86,7 @@ func (n *Node) Off() {
 // Await waits until the node has booted and accepts SSH connections.
 func (n *Node) Await() {
 	n.Site.T.Helper()
-	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for until := time.Now().Add(10 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		out, err := n.SSH("true").CombinedOutput()
 		if err == nil {
 			return
