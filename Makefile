@@ -110,7 +110,7 @@ check-built: program
 check-command:
 	env $(as-built) test/make/gotest.sh -timeout 20m $(addprefix ./,$(as-built-tests))
 
-test: ## set up what is missing, then run all tests except test-vm, test-cloud, test-podman, fuzz and bench*
+test: ## set up what is missing, then run all tests except test-vm, test-cloud, test-podman, chaos, fuzz and bench*
 	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps tools
 	@$(phase) check $(MAKE) --no-print-directory check
 	@$(phase) guest $(MAKE) --no-print-directory guest
