@@ -21,13 +21,14 @@ import (
 
 // Inputs is what templates may use, and the directories of the operator's files.
 type Inputs struct {
-	Host      string            // name of this node, as {host} in override paths and .host in templates
-	Vars      map[string]any    // .vars; a nil value counts as not set
-	OwnVars   []string          // the Vars that the operator set, for Unused
-	Secrets   map[string]string // secret "NAME"
-	Instance  map[string]any    // .instance: cloud-init's instance data; may be empty
-	Templates string            // directory of the operator's templates; need not exist
-	Overrides string            // directory of the operator's overrides; need not exist
+	Host      string                        // name of this node, as {host} in override paths and .host in templates
+	Vars      map[string]any                // .vars; a nil value counts as not set
+	OwnVars   []string                      // the Vars that the operator set, for Unused
+	Secrets   map[string]string             // secret "NAME"
+	Instance  map[string]any                // .instance: cloud-init's instance data; may be empty
+	Templates string                        // directory of the operator's templates; need not exist
+	Overrides string                        // directory of the operator's overrides; need not exist
+	Place     func(key string) report.Place // of a key in the node file; nil: unknown
 }
 
 // File is one config file to render. Exactly one of Template, Source and Content
@@ -69,7 +70,7 @@ type Renderer struct {
 func New(in Inputs) (*Renderer, error) {
 	var all report.Problems
 	if in.Host == "" || strings.ContainsAny(in.Host, "/\\\x00") || in.Host == "." || in.Host == ".." {
-		all.Add(fmt.Errorf("%q is not a host name: templates and override paths need one; set this machine's host name", in.Host))
+		all.Add(fmt.Errorf("%q is not a host name: templates and override paths need one; set this machine's host name, or give one with --host", in.Host))
 	}
 	for _, dir := range []string{in.Templates, in.Overrides} {
 		if dir == "" {

@@ -123,12 +123,19 @@ func (r *Renderer) unusedVars() []error {
 	unused := slices.DeleteFunc(slices.Clone(r.in.OwnVars), func(name string) bool { return known[name] })
 	var found []error
 	for _, name := range unused[:min(len(unused), mostUnused)] {
-		found = append(found, report.Problem{Key: "vars." + name, Text: "nothing uses this variable" + report.DidYouMean(name, names) + "; correct its name, or remove it"})
+		found = append(found, report.Problem{Place: r.placeOf("vars." + name), Key: "vars." + name, Text: "nothing uses this variable" + report.DidYouMean(name, names) + "; correct its name, or remove it"})
 	}
 	if more := len(unused) - len(found); more > 0 {
 		found = append(found, report.Problem{Key: "vars", Text: fmt.Sprintf("nothing uses %d more variables", more)})
 	}
 	return found
+}
+
+func (r *Renderer) placeOf(key string) report.Place {
+	if r.in.Place == nil {
+		return report.Place{}
+	}
+	return r.in.Place(key)
 }
 
 // builtinVars returns the variables that built-in templates refer to.

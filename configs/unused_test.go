@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/configs/report"
 )
 
 func TestUnusedOverrides(t *testing.T) {
@@ -38,6 +39,7 @@ func TestUnusedOverrides(t *testing.T) {
 
 func TestUnusedVariables(t *testing.T) {
 	r := newRenderer(t, configs.Inputs{
+		Place:     func(key string) report.Place { return report.Place{File: "node.yaml", Line: len(key)} },
 		Vars:      map[string]any{"vir_type": "kvm", "bridge_mappings": "a:b", "mine": 1, "override": 1, "probe": 1, "untaken": 1, "got": 1, "lost": 1},
 		OwnVars:   []string{"vir_type", "bridge_mappings", "mine", "override", "probe", "untaken", "got", "lost"},
 		Overrides: tree(t, map[string]string{"x.conf": "[a]\ny = {{ $.vars.override }}\n"}),
@@ -48,7 +50,7 @@ func TestUnusedVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := errors.Join(r.Unused()...)
-	wantError(t, got, "vars.vir_type: nothing uses this variable; did you mean virt_type?", "vars.lost: nothing uses this variable")
+	wantError(t, got, "node.yaml:13: vars.vir_type: nothing uses this variable; did you mean virt_type?", "node.yaml:9: vars.lost: nothing uses this variable")
 	if n := len(r.Unused()); n != 2 {
 		t.Errorf("got %d errors, want 2:\n%v", n, got)
 	}

@@ -63,6 +63,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 		Instance:  instance(n),
 		Templates: n.Path(node.TemplatesDir),
 		Overrides: n.Path(node.OverridesDir),
+		Place:     file.Place,
 	})
 	if err != nil {
 		return nil, node.BadInput{Err: err}

@@ -30,7 +30,7 @@ type dryRun struct {
 func (n Node) dryRun(file *nodefile.Node, problems *report.Problems) {
 	in := configs.Inputs{
 		Host: cmp.Or(n.Host, "node"), Vars: file.Vars, OwnVars: file.OwnVars,
-		Secrets: map[string]string{}, Instance: map[string]any{}, Overrides: n.overrides(),
+		Secrets: map[string]string{}, Instance: map[string]any{}, Overrides: n.overrides(), Place: file.Place,
 	}
 	for name := range file.Secrets {
 		in.Secrets[name] = "?"
