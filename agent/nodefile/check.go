@@ -58,7 +58,7 @@ func (d *document) parseOne(data []byte) *yaml.Node {
 	err := in.Decode(&doc)
 	switch {
 	case errors.Is(err, io.EOF), err == nil && null(doc.Content[0]):
-		d.problems.Addf(report.Place{File: d.name}, "", "the file is empty; it needs at least `profile:` or `services:`")
+		d.problems.Addf(report.Place{File: d.name}, "", "the file is empty; write what this node should run (see `kollet help node-file`)")
 		return nil
 	case err != nil:
 		d.problems.Add(syntax(d.name, err))
@@ -112,6 +112,9 @@ func syntax(name string, err error) error {
 		if line, err := strconv.Atoi(number); err == nil && found {
 			at.Line, at.Column, text = line, 1, rest
 		}
+	}
+	if text == "found character that cannot start any token" {
+		text += "; indent with spaces instead of tabs, and quote text that begins with @, ` or %"
 	}
 	return report.Problem{Place: at, Text: "not valid YAML: " + text}
 }

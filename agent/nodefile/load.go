@@ -10,6 +10,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -124,7 +125,7 @@ func (n *Node) dropNetworks(p *profile, problems *report.Problems) {
 	chosen, ok := p.Networks[n.Network]
 	if !ok {
 		names := slices.Sorted(maps.Keys(p.Networks))
-		problems.Addf(n.Place("network"), "network", "profile %s has no network %q; expected one of %v", n.Profile, n.Network, names)
+		problems.Addf(n.Place("network"), "network", "profile %s has no network %q; expected one of %s", n.Profile, n.Network, strings.Join(names, ", "))
 		return
 	}
 	for _, services := range p.Networks {

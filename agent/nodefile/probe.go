@@ -3,10 +3,12 @@ package nodefile
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kollet/kollet/configs/report"
@@ -68,6 +70,9 @@ func ParseBroker(text string) (Broker, error) {
 // Check finds values that no probe can have, once their variables are expanded. key
 // is the one that is wrong.
 func (p Probe) Check() (key string, err error) {
+	if _, port, err := net.SplitHostPort(p.TCP); p.TCP != "" && (err != nil || !validPort(port)) {
+		return ProbeTCP, fmt.Errorf("expected HOST:PORT, got %q", p.TCP)
+	}
 	if p.HTTP != "" {
 		if u, err := url.Parse(p.HTTP); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return ProbeHTTP, fmt.Errorf("expected a URL such as http://HOST:PORT/PATH, got %q", p.HTTP)
@@ -82,6 +87,13 @@ func (p Probe) Check() (key string, err error) {
 		return "ca_file", fmt.Errorf("expected an absolute path in the container, got %q", p.CAFile)
 	}
 	return "", nil
+}
+
+// validPort accepts the number of a port, or the name of one in the node's
+// /etc/services.
+func validPort(text string) bool {
+	number, err := strconv.Atoi(text)
+	return text != "" && (err != nil || number > 0 && number <= math.MaxUint16)
 }
 
 // validate checks what can be checked before variables are expanded.

@@ -43,6 +43,18 @@ func FuzzParseBroker(f *testing.F) {
 	})
 }
 
+func TestCheckTCP(t *testing.T) {
+	for address, good := range map[string]bool{
+		"10.0.0.5:5672": true, "[2001:db8::5]:5672": true, "localhost:amqp": true, ":80": true,
+		"10.0.0.5": false, "2001:db8::5": false, "localhost:": false, "localhost:0": false, "localhost:65536": false, "localhost:-1": false, "tcp://localhost:80": false,
+	} {
+		key, err := nodefile.Probe{TCP: address}.Check()
+		if good && err != nil || !good && (key != "tcp" || err == nil || !strings.HasPrefix(err.Error(), "expected HOST:PORT, got ")) {
+			t.Errorf("%s: %s, %v", address, key, err)
+		}
+	}
+}
+
 func TestInContainer(t *testing.T) {
 	for _, c := range []struct {
 		probe nodefile.Probe

@@ -58,14 +58,14 @@ func TestProblems(t *testing.T) {
 		text string
 		want []string // the beginning of each line, in order
 	}{
-		"empty":           {"", []string{"node.yaml: the file is empty; it needs at least `profile:` or `services:`"}},
+		"empty":           {"", []string{"node.yaml: the file is empty; write what this node should run (see `kollet help node-file`)"}},
 		"comments alone":  {"# nothing\n", []string{"node.yaml: the file is empty"}},
 		"null":            {"---\n~\n", []string{"node.yaml: the file is empty"}},
 		"a list":          {"- a\n", []string{"node.yaml:1:1: expected a mapping, got a list"}},
 		"a word":          {"compute\n", []string{`node.yaml:1:1: expected a mapping, got "compute"`}},
 		"two documents":   {"keep_generations: 2\n---\nkeep_generations: 3\n", []string{"node.yaml:2:1: a second document begins here; "}},
 		"bad second":      {"keep_generations: 2\n---\n[\n", []string{"node.yaml:"}},
-		"tab":             {"services:\n\tone: {}\n", []string{"node.yaml:2:1: not valid YAML: found character that cannot start any token"}},
+		"tab":             {"services:\n\tone: {}\n", []string{"node.yaml:2:1: not valid YAML: found character that cannot start any token; indent with spaces instead of tabs, and quote text that begins with @, ` or %"}},
 		"not UTF-8":       {"keep_generations: \xff\xfe\n", []string{"node.yaml: not valid YAML: "}},
 		"control":         {"keep_generations: \x01\n", []string{"node.yaml: not valid YAML: control characters are not allowed"}},
 		"unknown":         {"engin: docker\n", []string{"node.yaml:1:1: engin: unknown key; did you mean engine?"}},
@@ -197,7 +197,8 @@ func TestProblems(t *testing.T) {
 		}},
 		"no services":         {"profile: none\n", []string{"node.yaml: services: the node has no services"}},
 		"no such profile":     {"profile: storage\n", []string{`node.yaml:1:1: profile: there is no profile "storage"`}},
-		"no such network":     {"images: {tag: a}\nnetwork: ovs\n", []string{`node.yaml:2:1: network: profile compute has no network "ovs"; expected one of [linuxbridge openvswitch]`}},
+		"registry as a URL":   {"images: {registry: 'https://r:5000/kolla', tag: a}\n", []string{"node.yaml:1:10: images.registry: expected HOST[:PORT][/PATH], such as r:5000/kolla, without https://"}},
+		"no such network":     {"images: {tag: a}\nnetwork: ovs\n", []string{`node.yaml:2:1: network: profile compute has no network "ovs"; expected one of linuxbridge, openvswitch`}},
 		"the profile's place": {"services: {}\n", []string{`profile compute:8:5: services.libvirt.image: "libvirt" has neither tag nor digest`, `profile compute:22:13: services.compute.image`, `profile compute:23:12: services.bridge.image`}},
 		"cycle": {"profile: none\nservices:\n  aa: {image: 'a:1', depends_on: [bb]}\n  bb: {image: 'a:1', depends_on: [cc]}\n  cc: {image: 'a:1', depends_on: [bb]}\n", []string{
 			"node.yaml:4:22: services.bb.depends_on: the start order has a cycle: bb depends on cc depends on bb; remove one of these dependencies"}},

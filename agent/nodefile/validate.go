@@ -33,6 +33,10 @@ func (n *Node) validateSettings(problems *report.Problems) {
 	}
 	oneOf("engine", n.Engine, "docker", "containerd")
 	oneOf("images.pull_policy", n.Images.PullPolicy, "missing", "always", "never")
+	if scheme, registry, found := strings.Cut(n.Images.Registry, "://"); found {
+		problems.Addf(n.Place("images.registry"), "images.registry", "expected HOST[:PORT][/PATH], such as %s, without %s://", registry, scheme)
+		n.Images.Registry = registry // so that each image does not report it again
+	}
 	for i, pattern := range n.Images.Archives {
 		if err := CheckArchive(pattern); err != nil {
 			key := fmt.Sprintf("images.archives[%d]", i)

@@ -165,11 +165,11 @@ func (b *builder) mounts() []containers.Mount {
 		case m.Source == "":
 			kind = containers.Tmpfs
 		case source == "" && b.problems.Len() == before: // a tmpfs would lose its data with the container
-			b.problems.Addf(m.Place, m.Key+".source", "%s is empty on this node; set the variable, or remove the mount", m.Source)
+			b.problems.Addf(m.Place, m.Key+".source", "%s is empty on this node; set the variable, or remove the volume", m.Source)
 		case path.IsAbs(source):
 			kind = containers.Bind
 			if _, err := os.Stat(filepath.Join(b.node.Host.Root, source)); err != nil {
-				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %w; create it, or remove the mount", source, node.WithoutPath(err))
+				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %w; create it, or remove the volume", source, node.WithoutPath(err))
 			}
 		}
 		mounts = append(mounts, containers.Mount{Type: kind, Source: source, Target: m.Target, ReadOnly: m.ReadOnly, Propagation: m.Propagation})

@@ -95,8 +95,8 @@ func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) m
 		key := "secrets." + name
 		if env := file.Secrets[name].Env; env != "" {
 			value, ok := os.LookupEnv(env)
-			if !ok {
-				problems.Addf(file.Place(key), key, "the environment variable %s is not set", env)
+			if !ok || value == "" {
+				problems.Addf(file.Place(key), key, "the environment variable %s is not set, or empty", env)
 			}
 			values[name] = value
 			continue
@@ -108,6 +108,9 @@ func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) m
 			continue
 		}
 		values[name] = strings.TrimSuffix(string(data), "\n")
+		if values[name] == "" { // such as what a failed command left
+			problems.Addf(file.Place(key+".file"), key+".file", "%s is empty; write the secret to this file", file.Secrets[name].File)
+		}
 	}
 	return values
 }

@@ -110,7 +110,7 @@ func TestRedactKeepsTheKind(t *testing.T) {
 func readText(t *testing.T, text string) (*Target, error) {
 	t.Helper()
 	n := &node.Node{Root: t.TempDir(), Name: "host"}
-	for path, content := range map[string]string{node.DefaultNodeFile: text, "/etc/kollet/password": "hunter2\n", "/etc/kollet/tiny": "abc\n"} {
+	for path, content := range map[string]string{node.DefaultNodeFile: text, "/etc/kollet/password": "hunter2\n", "/etc/kollet/tiny": "abc\n", "/etc/kollet/empty": "\n"} {
 		if err := os.MkdirAll(filepath.Dir(n.Path(path)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -119,6 +119,23 @@ func readText(t *testing.T, text string) (*Target, error) {
 		}
 	}
 	return Read(n, Options{}, "upgrade")
+}
+
+// A command that failed may have left an empty file.
+func TestEmptySecrets(t *testing.T) {
+	t.Setenv("KOLLET_TEST_EMPTY", "")
+	_, err := readText(t, "profile: none\nsecrets:\n  a: {file: /etc/kollet/empty}\n  b: {env: KOLLET_TEST_EMPTY}\nservices: {one: {image: 'a:1'}}\n")
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		":3:7: secrets.a.file: /etc/kollet/empty is empty; write the secret to this file",
+		":4:3: secrets.b: the environment variable KOLLET_TEST_EMPTY is not set, or empty",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
 }
 
 // base is a node file; FIELDS is replaced in its one service.
