@@ -46,8 +46,10 @@ func requirements(services []generation.Service, in Containers) []requirement {
 			if p.InContainer() && !runs {
 				continue
 			}
+			kind, address := p.Address()
 			same := func(r requirement) bool {
-				return !p.InContainer() && r.probe.TCP == p.TCP && r.probe.HTTP == p.HTTP && r.probe.AMQP == p.AMQP
+				k, a := r.probe.Address()
+				return !p.InContainer() && k == kind && a == address
 			}
 			if at := slices.IndexFunc(all, same); at >= 0 {
 				all[at].services = append(all[at].services, s.Name)
