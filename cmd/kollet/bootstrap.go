@@ -50,7 +50,7 @@ It is safe to run again: on a node that has a generation it does the same as
 			exitHelp(map[int]string{exitFailed: "failed; the services that it started were removed"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet bootstrap
   kollet bootstrap --pull never --archive '/media/images/*.tar.zst'`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runBootstrap(cmd, &to) },
 	}
 	to.add(cmd)
@@ -69,16 +69,16 @@ func (p *bootstrapFlags) add(cmd *cobra.Command) {
 func (p *bootstrapFlags) check(cmd *cobra.Command) error {
 	for _, other := range []string{"image", "tag", "pull", "archive", "wait"} {
 		if p.resume && cmd.Flags().Changed(other) {
-			return usageError{fmt.Errorf("--resume and --%s: --resume uses the flags of the interrupted bootstrap; remove one of them", other)}
+			return usageError{fmt.Errorf("--resume and --%s: --resume uses the flags of the interrupted bootstrap; remove one of them", other), "bootstrap"}
 		}
 	}
 	for _, pattern := range p.archives {
 		if err := nodefile.CheckArchive(pattern); err != nil {
-			return usageError{fmt.Errorf("--archive: %w", err)}
+			return usageError{fmt.Errorf("--archive: %w", err), "bootstrap"}
 		}
 	}
 	if p.wait < 0 {
-		return usageError{fmt.Errorf("--wait %v: expected a duration such as 90s, or 0", p.wait)}
+		return usageError{fmt.Errorf("--wait %v: expected a duration such as 90s, or 0", p.wait), "bootstrap"}
 	}
 	return nil
 }

@@ -32,12 +32,6 @@ var exitMeanings = []string{
 	exitDeferred: "deferred, as the node file asks: operations on servers are under way; the node is in its previous state",
 }
 
-// usageError is an invalid command line.
-type usageError struct{ error }
-
-func (e usageError) Error() string { return e.error.Error() + "; see `kollet help`" }
-func (e usageError) Unwrap() error { return e.error }
-
 // statusError is an exit status that reports a finding, not a failure: the result
 // has been shown.
 type statusError int

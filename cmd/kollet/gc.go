@@ -18,7 +18,7 @@ replaced containers, and images that only these used. It keeps whatever runs,
 everything that a running guest was started from, and all named volumes. Each
 upgrade does the same when it has committed.` + exitHelp(map[int]string{exitFailed: "failed; some may have been removed"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet gc`,
-		Args:    cobra.NoArgs,
+		Args:    takes(0, 0),
 		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			dropped, err := n.GC(ctx)
 			if err != nil && len(dropped.Generations)+len(dropped.Containers)+len(dropped.Images) == 0 {

@@ -9,7 +9,7 @@ import (
 
 // generationArg accepts an optional generation number.
 func generationArg(cmd *cobra.Command, args []string) error {
-	if err := cobra.MaximumNArgs(1)(cmd, args); err != nil || len(args) == 0 {
+	if err := takes(0, 1)(cmd, args); err != nil || len(args) == 0 {
 		return err
 	}
 	if n, err := strconv.Atoi(args[0]); err != nil || n < 1 {

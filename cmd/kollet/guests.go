@@ -23,7 +23,7 @@ Processes that serve guests are listed below them, and so are those that would e
 libvirt. The command changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet guests
   kollet guests --output json`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			guests, err := n.Guests(ctx)
 			if err != nil {

@@ -21,7 +21,7 @@ func (a *app) logs() *cobra.Command {
 --output is ignored. It changes nothing.` + exitHelp(map[int]string{exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet logs --tail 20 --follow nova-compute
   kollet logs --since 10m nova-libvirt`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes(1, 1),
 		ValidArgsFunction: a.services,
 		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
 			if since > 0 {

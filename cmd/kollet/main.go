@@ -62,10 +62,10 @@ func run(args []string, a *app) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	if err != nil && !a.started {
 		a.flags.output = outputFormat(args) // cobra may have failed before it parsed the flag
-		err = usageError{err}
+		err = usageError{err, describedBy(cmd)}
 	}
 	return a.finish(err)
 }

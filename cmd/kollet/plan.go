@@ -22,7 +22,7 @@ changes nothing and pulls nothing.` +
 			exitHelp(map[int]string{exitDone: "success, with or without changes", exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitChanges, exitOperator),
 		Example: `  kollet plan
   kollet plan --tag 26.2.2 --exit-code --output json`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			plan, err := n.Plan(ctx, to.options())
 			switch {

@@ -26,7 +26,7 @@ complete layers again.` +
 			exitHelp(map[int]string{exitFailed: "failed; images that were fetched are kept"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet pull
   kollet pull --tag 26.2.2-1`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			pulled, err := n.Pull(ctx, to.options())
 			if err != nil && len(pulled.Images) == 0 {

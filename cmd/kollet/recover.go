@@ -25,7 +25,7 @@ The systemd unit that kollet bootstrap installs runs it at each boot, and every
 command that changes the node runs it first.` + exitHelp(map[int]string{exitFailed: "failed; fix the cause and run it again"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet recover
   kollet recover --wait 5m`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			recovery, err := n.Recover(ctx, wait)
 			if err != nil && !recovery.Found {

@@ -21,7 +21,7 @@ them when you no longer need them. Existing files in DIR are overwritten. It nee
 no engine and does not change the node.` + exitHelp(map[int]string{exitFailed: "failed; some files may have been written"}, exitDone, exitFailed, exitInput),
 		Example: `  kollet render /root/rendered
   kollet render --root ./image --host cmp1 ./out`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1),
 		RunE: a.offline(func(_ context.Context, n *agent.Agent, args []string) (view.View, error) {
 			paths, err := n.Render(to.options(), args[0])
 			if err != nil && len(paths) == 0 {

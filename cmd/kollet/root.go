@@ -38,13 +38,20 @@ log writers of containers on containerd.` + exitHelp(nil, exitDone, exitFailed, 
 		a.nodeFileTopic(), a.exitCodesTopic(),
 	)
 	root.SetHelpCommand(helpCommand(root))
+	root.SetFlagErrorFunc(flagError)
+	root.InitDefaultCompletionCmd()
+	if shells, _, err := root.Find([]string{"completion"}); err == nil {
+		// By itself it takes a misspelled shell for a request for help, and succeeds.
+		shells.Args, shells.DisableFlagsInUseLine = takes(0, 0), true
+		shells.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 	return root
 }
 
 // unknown returns the error for a command that does not exist.
-func unknown(root *cobra.Command, name string) error {
+func unknown(parent *cobra.Command, name string) error {
 	var names []string
-	for _, c := range root.Commands() {
+	for _, c := range parent.Commands() {
 		if !c.Hidden {
 			names = append(names, c.Name())
 		}

@@ -52,10 +52,10 @@ The same input produces the same bytes. Only you can read the result.` +
 		Example: `  kollet seed cmp1.yaml --to cmp1.iso
   kollet seed --hostname cmp1 --ssh-key ~/.ssh/id_ed25519.pub --user-data cmp1.user-data \
       --format config-drive --to cmp1.iso`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: a.offline(func(_ context.Context, _ *agent.Agent, args []string) (view.View, error) {
 			if to.path == "" {
-				return nil, usageError{fmt.Errorf("--to is required: the path of the result")}
+				return nil, usageError{fmt.Errorf("--to is required: the path of the result"), "seed"}
 			}
 			if err := to.checkFree(); err != nil {
 				return nil, err

@@ -23,7 +23,7 @@ changed. It changes nothing.` + exitHelp(map[int]string{
 		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet status
   kollet status --exit-code --output json`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			status, err := n.Status(ctx)
 			switch {

@@ -35,7 +35,7 @@ continues.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitL
 		Example: `  kollet upgrade
   kollet upgrade --tag 26.2.2
   kollet upgrade --image nova-compute=registry:5000/kolla/nova-compute:hotfix`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			begun := a.now()
 			result, err := n.Upgrade(ctx, to.options(), run)

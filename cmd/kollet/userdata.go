@@ -58,7 +58,7 @@ func (a *app) userdataBuild(name string) *cobra.Command {
   kollet userdata --node-file node.yaml --secret rabbit_password=rabbit.txt \
       --install https://example.com/kollet --sha256 "$SUM" --part tune.sh --gzip --to user-data
   openstack server create --user-data user-data …`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: a.offline(func(_ context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			printed := to.path == "" || to.path == "-"
 			if !printed {
@@ -248,7 +248,7 @@ limit. It does not show the contents of files. FILE can be - for standard input.
 			exitHelp(map[int]string{exitDone: "success", exitInput: "the file cannot be read, or cloud-init would ignore part of it"}, exitDone, exitInput),
 		Example: `  kollet userdata inspect user-data
   openstack server show cmp1 -f value -c OS-EXT-SRV-ATTR:user_data | kollet userdata inspect -`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1),
 		RunE: a.offline(func(_ context.Context, _ *agent.Agent, args []string) (view.View, error) {
 			data, err := a.readInput(args[0])
 			if err != nil {

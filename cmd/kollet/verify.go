@@ -22,7 +22,7 @@ them by replacing the service. Verify itself changes nothing.` + exitHelp(map[in
 		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet verify
   kollet verify --output json`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			found, err := n.Verify(ctx)
 			switch {

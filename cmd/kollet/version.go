@@ -46,7 +46,7 @@ from, and the formats that it reads. Journals of upgrades and records of generat
 another format are refused, and so are node files with unknown keys.` + exitHelp(map[int]string{exitDone: "success"}, exitDone),
 		Example: `  kollet version
   kollet version --output json`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: a.offline(func(context.Context, *agent.Agent, []string) (view.View, error) {
 			return thisVersion(), nil
 		}),
