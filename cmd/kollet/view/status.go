@@ -2,6 +2,7 @@ package view
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/doctor"
@@ -79,7 +80,11 @@ type Checks []doctor.Check
 func (c Checks) text(t *text) {
 	var rows [][]string
 	for _, check := range c {
-		rows = append(rows, []string{check.Name, string(check.Level), check.Text})
+		lines := strings.Split(check.Text, "\n") // several problems of the node file
+		rows = append(rows, []string{check.Name, string(check.Level), lines[0]})
+		for _, line := range lines[1:] {
+			rows = append(rows, []string{"", "", line})
+		}
 		if check.Level != doctor.Fine && check.Remedy != "" {
 			rows = append(rows, []string{"", "", "-> " + check.Remedy})
 		}

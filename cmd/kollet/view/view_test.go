@@ -181,11 +181,15 @@ end with nova-libvirt, as they serve no guest: sh\x1b (process 32)
 	{"checks", Checks{
 		{Name: "engine", Level: doctor.Fine, Text: "docker"},
 		{Name: "kvm", Level: doctor.Warning, Text: "there is no /dev/kvm", Remedy: "switch it on"},
+		{Name: "node file", Level: doctor.Bad, Text: "node.yaml:1:1: engin: unknown key\nnode.yaml:2:1: tga: unknown key", Remedy: "fix it"},
 	}, `
-CHECK   LEVEL    FINDING
-engine  ok       docker
-kvm     warning  there is no /dev/kvm
-                 -> switch it on
+CHECK      LEVEL    FINDING
+engine     ok       docker
+kvm        warning  there is no /dev/kvm
+                    -> switch it on
+node file  problem  node.yaml:1:1: engin: unknown key
+                    node.yaml:2:1: tga: unknown key
+                    -> fix it
 `},
 	{"garbage", Garbage{Generations: []int{1}, Containers: []string{"web-g1"}, Images: []string{"sha256:1"}, Pinned: []string{"nova-libvirt-g2"}}, `
 removed generation 1
