@@ -52,6 +52,8 @@ func (s Store) Path(number int) string {
 	return filepath.Join(s.generations(), fmt.Sprintf("%06d", number))
 }
 
+func (s Store) manifest(number int) string { return filepath.Join(s.Path(number), "manifest.json") }
+
 // Config returns the directory of a service's rendered files in a generation.
 func (s Store) Config(number int, service string) string {
 	return filepath.Join(s.Path(number), service, "config")
@@ -80,7 +82,11 @@ func (s Store) Current() (Generation, error) {
 	if err != nil {
 		return Generation{}, fmt.Errorf("read the current generation: %s points to %q, which is not a generation", s.Link(), target)
 	}
-	return s.Load(number)
+	current, err := s.Load(number)
+	if _, none := os.Lstat(s.manifest(number)); err != nil && errors.Is(none, fs.ErrNotExist) {
+		return Generation{}, fmt.Errorf("read the current generation: %s is missing", s.manifest(number))
+	}
+	return current, err
 }
 
 // SetCurrent makes a generation the one that runs.
@@ -95,7 +101,7 @@ func (s Store) Load(number int) (Generation, error) {
 		return Generation{}, nil
 	}
 	var g Generation
-	path := filepath.Join(s.Path(number), "manifest.json")
+	path := s.manifest(number)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return g, fmt.Errorf("generation %d is no longer on this node; `kollet history` lists those that are", number)

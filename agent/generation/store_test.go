@@ -209,7 +209,7 @@ func TestCurrent(t *testing.T) {
 	}
 	link := filepath.Join(s.Dir, "current")
 	for target, want := range map[string]string{
-		"generations/000099": "generation 99 is no longer on this node",
+		"generations/000099": "read the current generation: " + s.Path(99) + "/manifest.json is missing",
 		"elsewhere":          `points to "elsewhere", which is not a generation`,
 	} {
 		if err := errors.Join(os.Remove(link), os.Symlink(target, link)); err != nil {

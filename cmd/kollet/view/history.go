@@ -27,7 +27,7 @@ func (h History) text(t *text) {
 		case e.Kept:
 			mark = "kept"
 		}
-		if e.Outcome == agent.Unreadable {
+		if e.Outcome == agent.Unreadable || e.Started.IsZero() {
 			rows = append(rows, []string{strconv.Itoa(e.Generation), "", "", outcome(e), "", "", mark})
 			continue
 		}
@@ -54,6 +54,10 @@ type Entry agent.Entry
 func (e Entry) text(t *text) {
 	if e.Outcome == agent.Unreadable {
 		t.painted(red, "generation %d: %s", e.Generation, e.Why)
+		return
+	}
+	if e.Started.IsZero() {
+		t.line("generation %d: kollet or the machine died before the first record was written; `kollet recover` ends this upgrade", e.Generation)
 		return
 	}
 	t.line("generation %d, from %d: %s", e.Generation, e.From, e.Reason)
