@@ -150,10 +150,9 @@ func (a *app) unit(n *agent.Agent) (*firstboot.Unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	variable := map[string]string{"docker": "DOCKER_HOST", "containerd": "CONTAINERD_ADDRESS"}[name]
 	u := &firstboot.Unit{Program: program}
 	for _, flag := range []struct{ name, value string }{
-		{"root", n.Root()}, {"engine", cmp.Or(a.flags.engine, a.getenv(variable))}, {"host", a.flags.host},
+		{"root", n.Root()}, {"engine", cmp.Or(a.flags.engine, a.getenv(engineVariables[name]))}, {"host", a.flags.host},
 	} {
 		if flag.value != "" {
 			u.Flags = append(u.Flags, "--"+flag.name, flag.value)

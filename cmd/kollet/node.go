@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -190,6 +191,10 @@ func (a *app) rootDir() (string, error) {
 	return filepath.Abs(a.flags.root)
 }
 
+// engineVariables are the environment variables with an engine's address, which its
+// client reads if --engine is not given.
+var engineVariables = map[string]string{"docker": "DOCKER_HOST", "containerd": "CONTAINERD_ADDRESS"}
+
 // openEngine prepares to talk to an engine; root is that of --root. A name that
 // is none is left to the node file's check, which knows its line.
 func openEngine(name, address, root string) (containers.Engine, error) {
@@ -201,7 +206,11 @@ func openEngine(name, address, root string) (containers.Engine, error) {
 		engine, err = docker.New(address)
 	}
 	if err != nil {
-		return nil, node.BadInput{Err: fmt.Errorf("--engine: %w", err)}
+		given := "--engine"
+		if address == "" {
+			given = cmp.Or(engineVariables[name], "DOCKER_HOST")
+		}
+		return nil, node.BadInput{Err: fmt.Errorf("%s: %w", given, err)}
 	}
 	return engine, nil
 }

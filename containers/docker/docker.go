@@ -3,8 +3,10 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"sync"
@@ -49,7 +51,7 @@ func New(address string) (*Engine, error) {
 	}
 	c, err := client.NewClientWithOpts(append(opts, client.WithAPIVersionNegotiation())...)
 	if err != nil {
-		return nil, fmt.Errorf("docker at %q: %w; expected an address such as %s", address, err, client.DefaultDockerHost)
+		return nil, fmt.Errorf("docker at %q: %w; expected an address such as %s", cmp.Or(address, os.Getenv(client.EnvOverrideHost)), err, client.DefaultDockerHost)
 	}
 	return &Engine{client: c, errors: explainer(c.DaemonHost()), images: map[string]*imageConfig{}}, nil
 }
