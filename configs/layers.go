@@ -102,6 +102,9 @@ func (r *Renderer) template(name string) (file string, body []byte, err error) {
 			}
 			return file, body, err
 		}
+		if _, err := os.Stat(file + ".tmpl"); err == nil { // it is meant to replace the built-in one, whose source has such a name
+			return "", nil, fmt.Errorf("%s.tmpl is not used; rename it to %s", file, path.Base(file))
+		}
 	}
 	body, err = builtin(name)
 	if err != nil {

@@ -79,6 +79,9 @@ func TestTemplatesOfTheOperatorWin(t *testing.T) {
 	}
 	_, err := r.Render("s", configs.File{Where: "services.s.config[0]", Template: "qemu.cnf"})
 	wantError(t, err, "services.s.config[0]", `no template "qemu.cnf"`, "did you mean qemu.conf?")
+	in.Templates = tree(t, map[string]string{"qemu.conf.tmpl": "mine\n"})
+	_, err = newRenderer(t, in).Render("s", configs.File{Where: "w", Template: "qemu.conf"})
+	wantError(t, err, in.Templates+"/qemu.conf.tmpl is not used; rename it to qemu.conf")
 	_, err = r.Render("s", configs.File{Where: "w", Template: "../etc/shadow"})
 	wantError(t, err, "is outside the templates directory")
 }
