@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"reflect"
 	"slices"
@@ -37,7 +36,7 @@ type Change struct {
 
 // Load reads the node file at path. Errors show path as it is given.
 func Load(path string, profiles Profiles, change Change) (*Node, error) {
-	data, err := os.ReadFile(path)
+	data, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, report.Problem{Place: report.Place{File: path}, Text: "no node file; write one (see `kollet help node-file`), or give its path with --node-file"}
 	}
@@ -244,7 +243,7 @@ func (n *Node) Place(key string) report.Place {
 // KeepGenerations reads keep_generations from a node file that may have other
 // problems.
 func KeepGenerations(path string) (int, error) {
-	data, err := os.ReadFile(path)
+	data, err := read(path)
 	if err != nil {
 		return 0, fmt.Errorf("read the node file: %w", err)
 	}
@@ -265,7 +264,7 @@ func KeepGenerations(path string) (int, error) {
 // read; Load reports why.
 func Engine(path string) string {
 	node := defaults()
-	if data, err := os.ReadFile(path); err == nil {
+	if data, err := read(path); err == nil {
 		_ = yaml.Unmarshal(data, &struct {
 			Engine *string `yaml:"engine"`
 		}{&node.Engine})

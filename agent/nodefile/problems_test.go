@@ -222,6 +222,16 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+func TestLoadWithoutEnd(t *testing.T) {
+	_, err := nodefile.Load("/dev/zero", profiles, nodefile.Change{})
+	if err == nil || err.Error() != "read the node file: /dev/zero is larger than 16 MiB; give the path of the node file with --node-file" {
+		t.Error(err)
+	}
+	if got := nodefile.Engine("/dev/zero"); got != "docker" {
+		t.Errorf("engine %q", got)
+	}
+}
+
 func TestLoadWithoutFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "node.yaml")
 	_, err := nodefile.Load(path, profiles, nodefile.Change{})
