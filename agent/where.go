@@ -7,7 +7,7 @@ import "fmt"
 func (a *Agent) Where() string {
 	current, err := a.node.Current()
 	if err != nil {
-		return fmt.Sprintf("where the node is cannot be read: %v", err)
+		return fmt.Sprintf("the node's current generation is not known: %v", err)
 	}
 	open, err := a.node.Interrupted()
 	switch {

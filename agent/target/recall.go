@@ -32,7 +32,7 @@ func Recall(n *node.Node, number int) (*Target, error) {
 				return nil, fmt.Errorf("read generation %d: %w", number, err)
 			}
 			if generation.Sum(r.Content) != f.SHA256 {
-				return nil, node.BadInput{Err: fmt.Errorf("cannot roll back to generation %d: %s of %s was changed manually", number, f.Name, s.Name)}
+				return nil, node.BadInput{Err: fmt.Errorf("cannot roll back to generation %d: %s of %s was changed manually; choose another generation (`kollet history`), or run `kollet upgrade`", number, f.Name, s.Name)}
 			}
 			if r.Public, err = os.ReadFile(filepath.Join(n.Store().Public(number, s.Name), f.Name)); err != nil {
 				return nil, fmt.Errorf("read generation %d: %w", number, err)
