@@ -130,7 +130,7 @@ func checkClock(h host.Host) Check {
 		return Check{"clock", Warning, err.Error(), "allow kollet to call adjtimex(2)"}
 	}
 	if !synchronized {
-		return Check{"clock", Warning, "not synchronized", "run chrony or systemd-timesyncd: services with a wrong clock look dead to their controllers"}
+		return Check{"clock", Warning, "not synchronized", "run chrony or systemd-timesyncd: to Nova and Neutron, a service whose clock is wrong looks dead"}
 	}
 	return Check{Name: "clock", Level: Fine, Text: "synchronized"}
 }
