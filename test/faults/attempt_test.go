@@ -3,107 +3,210 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/test/nodetest"
 )
 
 // A suite injects one kind of fault.
 type suite interface {
-	// faults are what goes wrong with a call.
-	faults() []string
-	// trigger returns a trigger for a fault that happens nowhere yet.
-	trigger(fault string, lasting bool) *trigger
-	// run runs a command of the node with the fault.
-	run(v *victim, fault string, t *trigger, args []string) nodetest.Outcome
+	scenarios() []scenario
+	faults() []fault
+	// applies reports whether a fault is possible at a call of a scenario's command.
+	applies(s scenario, f fault, call string) bool
+	// again returns what goes wrong in the recovery that follows an attempt and makes
+	// these calls: one attempt for each.
+	again(r *rand.Rand, a attempt, calls []string) []strike
+	// run runs a command of the node with a fault at the calls that a trigger chooses.
+	run(v *victim, f fault, t *trigger, args []string) nodetest.Outcome
+	// patience is how long the engine may take until what it restarts serves again.
+	patience() time.Duration
 }
 
-// attempt is one fault at one call of a scenario.
+// fault is what goes wrong with a call.
+type fault struct {
+	name    string
+	lasting bool // and with all that follow, until the command ends
+}
+
+func (f fault) String() string {
+	if f.lasting {
+		return f.name + ", and all that follow"
+	}
+	return f.name
+}
+
+// strike is a fault at one call of a command.
+type strike struct {
+	fault
+	at int // 0: no fault; the calls are counted
+}
+
+// attempt is a scenario's command with a fault, and recoveries after it with one each.
 type attempt struct {
 	scenario scenario
-	fault    string
-	lasting  bool
-	at       int // 0: no fault; the calls are counted
+	strikes  []strike
+}
+
+// last is the last command's strike.
+func (a attempt) last() strike { return a.strikes[len(a.strikes)-1] }
+
+// then returns the attempt with a fault in the recovery that follows.
+func (a attempt) then(s strike) attempt {
+	return attempt{scenario: a.scenario, strikes: append(slices.Clone(a.strikes), s)}
 }
 
 func (a attempt) String() string {
-	return fmt.Sprintf("%s, call %d %s", a.scenario.name, a.at, a.what())
+	text := a.scenario.name
+	for i, s := range a.strikes {
+		if i > 0 {
+			text += "; then recover"
+		}
+		text += fmt.Sprintf(", call %d %s", s.at, s.fault)
+	}
+	return text
 }
 
-func (a attempt) what() string {
-	if a.lasting {
-		return a.fault + ", and all that follow"
-	}
-	return a.fault + ", once"
+// in says in which command the last fault is.
+func (a attempt) in() string {
+	return a.scenario.name + []string{"", ", then recover", ", then recover twice"}[len(a.strikes)-1]
 }
+
+// key names the attempt's row of the table.
+func (a attempt) key() string { return a.in() + ": " + a.last().String() }
 
 // result is what came out of an attempt.
 type result struct {
-	call      string // that failed first; empty: the command made fewer calls
-	calls     []string
-	status    int // of the command in which calls failed
-	recovered int // of `kollet recover` after it
+	call   string   // at which the last fault happened; empty: the command made fewer calls
+	calls  []string // of the recovery without a fault, or those that were counted
+	status int      // of the last command with a fault; -1: killed
+	new    bool     // the node ended on the new version
 }
 
-// documented are the exit statuses that a command may end with while calls fail.
-var documented = map[int]bool{0: true, 1: true, 4: true}
+var recovery = []string{"recover"}
 
-// try carries out an attempt on a node, which ends on the other version.
+// try carries out an attempt on a node.
 func (v *victim) try(s suite, a attempt) (result, error) {
-	guest, err := v.birth()
-	if err != nil {
-		return result{}, err
-	}
-	t := s.trigger(a.fault, a.lasting)
-	t.at = a.at
-	if t.armed, err = v.prepare(a.scenario); err != nil {
-		return result{}, err
-	}
-	o := s.run(v, a.fault, t, a.scenario.args)
-	r := result{call: t.injected(), calls: t.counted(), status: o.Code}
-	if err := errors.Join(v.after(a, o), alive(guest)); err != nil {
-		return r, fmt.Errorf("%w\nafter exit status %d: %s", err, o.Code, short(o))
-	}
-	again := v.Kollet("recover")
-	r.recovered = again.Code
-	if err := errors.Join(v.recovered(a, o, again), alive(guest)); err != nil {
-		return r, fmt.Errorf("%w\nafter exit status %d: %s\nrecover: exit status %d: %s", err, o.Code, short(o), again.Code, short(again))
-	}
-	if err := end(guest); err != nil {
+	var r result
+	if err := v.birth(); err != nil {
 		return r, err
 	}
-	if o.Code == 4 || a.at%4 == 0 { // of the others, a quarter; the next attempt upgrades the node anyway
-		return r, v.goesOn(o)
+	before := v.lastJournal()
+	armed, err := v.prepare(a.scenario)
+	if err != nil {
+		return r, err
 	}
-	if v.whole(v.tag) != nil {
-		v.tag = v.other()
+	var story strings.Builder
+	twice := v.watch()
+	err = v.suffer(s, a, before, armed, &r, &story)
+	if err = errors.Join(err, twice()); err == nil {
+		err = v.endGuest()
 	}
-	if last := v.Kollet("gc"); last.Code != 0 {
-		return r, fmt.Errorf("gc: exit status %d: %s\nafter exit status %d: %s", last.Code, short(last), o.Code, short(o))
+	if err == nil {
+		err = v.goesOn(r.status == 4 || a.last().at%4 == 0)
 	}
-	return r, v.clean()
+	if err != nil {
+		err = fmt.Errorf("%w%s", err, story.String())
+	}
+	return r, err
 }
 
-// goesOn requires that the node can be upgraded without faults and keeps nothing.
-func (v *victim) goesOn(o nodetest.Outcome) error {
-	v.configure(v.other(), false)
-	for _, command := range [][]string{upgrade, {"gc"}} {
-		if last := v.Kollet(command...); last.Code != 0 {
-			return fmt.Errorf("the next %s: exit status %d: %s\nafter exit status %d: %s", command[0], last.Code, short(last), o.Code, short(o))
-		}
+// suffer runs the commands of an attempt, and a recovery without a fault. It checks the
+// node after each.
+func (v *victim) suffer(s suite, a attempt, before string, armed func() bool, r *result, story *strings.Builder) error {
+	args := a.scenario.args
+	run := func(hit strike, t *trigger) nodetest.Outcome {
+		o := s.run(v, hit.fault, t, args)
+		fmt.Fprintf(story, "\n%s: exit status %d: %s", strings.Join(args, " "), o.Code, short(o))
+		return o
 	}
-	v.tag = v.other()
-	if err := errors.Join(v.whole(v.tag), v.clean()); err != nil {
-		return fmt.Errorf("after the next upgrade: %w\nafter exit status %d: %s", err, o.Code, short(o))
+	for _, hit := range a.strikes {
+		t := &trigger{at: hit.at, lasting: hit.lasting, armed: armed}
+		if hit.at > 0 {
+			t.applies = func(call string) bool { return s.applies(a.scenario, hit.fault, call) }
+		}
+		o := run(hit, t)
+		r.call, r.calls, r.status = t.injected(), t.counted(), o.Code
+		if err := errors.Join(settled(s, func() error { return v.after(args, before, hit.fault, o) }), v.alive()); err != nil {
+			return err
+		}
+		args, armed = recovery, nil
+	}
+	t := &trigger{}
+	if o := run(strike{}, t); o.Code != 0 && !restarted(a, o) {
+		return errors.New("recover failed")
+	}
+	if a.last().at > 0 {
+		r.calls = t.counted()
+	}
+	r.new = v.due(before) != v.tag
+	if err := errors.Join(settled(s, func() error { return v.verified(v.due(before)) }), v.alive(), v.ended()); err != nil {
+		return err
+	}
+	if r.new {
+		v.tag = v.other()
 	}
 	return nil
 }
 
-// after checks the node while kollet has not run again.
-func (v *victim) after(a attempt, o nodetest.Outcome) error {
-	if !documented[o.Code] {
+// restarted reports whether a recovery ended with a service that the engine had to start
+// again. For five minutes kollet does not call it healthy.
+func restarted(a attempt, o nodetest.Outcome) bool {
+	shims := slices.ContainsFunc(a.strikes, func(s strike) bool { return s.fault == killedOld || s.fault == killedNew })
+	return shims && o.Code == 4 && strings.Contains(o.Stderr, "nothing is left to undo") && strings.Contains(o.Stderr, ": restarting (")
+}
+
+// settled checks the node until the check succeeds or the suite's patience ends.
+func settled(s suite, check func() error) error {
+	err := check()
+	for until := time.Now().Add(s.patience()); err != nil && time.Now().Before(until); err = check() {
+		time.Sleep(50 * time.Millisecond)
+	}
+	return err
+}
+
+// verified requires that the node is on one version, and that kollet says so too.
+func (v *victim) verified(tag string) error {
+	if err := v.whole(tag); err != nil {
+		return err
+	}
+	if o := v.Kollet("verify"); o.Code != 0 {
+		return fmt.Errorf("verify: exit status %d: %s", o.Code, o.All())
+	}
+	return nil
+}
+
+// goesOn requires that the node keeps nothing and, if it is upgraded before, that this
+// succeeds without faults.
+func (v *victim) goesOn(upgraded bool) error {
+	if upgraded {
+		v.configure(v.other(), false)
+		if o := v.Kollet(upgrade...); o.Code != 0 {
+			return fmt.Errorf("the next upgrade: exit status %d: %s", o.Code, short(o))
+		}
+		v.tag = v.other()
+		if err := v.whole(v.tag); err != nil {
+			return fmt.Errorf("after the next upgrade: %w", err)
+		}
+	}
+	if o := v.Kollet("gc"); o.Code != 0 {
+		return fmt.Errorf("gc: exit status %d: %s", o.Code, short(o))
+	}
+	return v.clean()
+}
+
+// documented are the exit statuses that a command may end with while something fails.
+var documented = map[int]bool{0: true, 1: true, 4: true}
+
+// after checks the node while kollet has not run again. before is the last journal of
+// before the attempt.
+func (v *victim) after(args []string, before string, f fault, o nodetest.Outcome) error {
+	if killed := o.Code == -1 && f == killedKollet; !killed && !documented[o.Code] {
 		return errors.New("the exit status is wrong")
 	}
 	if strings.Contains(o.Stderr, "defect") || strings.Contains(o.Stderr, "panic") {
@@ -112,40 +215,18 @@ func (v *victim) after(a attempt, o nodetest.Outcome) error {
 	if _, err := v.passed(); err != nil {
 		return err
 	}
+	recovers := slices.Equal(args, recovery)
 	switch {
-	case a.scenario.args[0] == "recover" && o.Code == 1: // says nothing about the node
+	case recovers && o.Code == 1: // says nothing about the node
 		return nil
+	case recovers && o.Code == 0:
+		return v.whole(v.due(before))
 	case o.Code == 0:
-		return v.whole(v.aim(a))
+		return v.whole(v.other())
 	case o.Code == 1:
 		return v.whole(v.tag)
 	}
 	return nil
-}
-
-// aim is the version on which a command that succeeds leaves the node.
-func (v *victim) aim(a attempt) string {
-	if a.scenario.name == "recovery that rolls back" {
-		return v.tag
-	}
-	return v.other()
-}
-
-// recovered checks the node after the fault is gone and `kollet recover` has run.
-func (v *victim) recovered(a attempt, o, again nodetest.Outcome) error {
-	if again.Code != 0 {
-		return errors.New("recover failed")
-	}
-	err := v.whole(v.tag)
-	if o.Code == 1 && a.scenario.args[0] != "recover" {
-		return errors.Join(err, v.ended())
-	}
-	if err != nil {
-		if other := v.whole(v.other()); other != nil {
-			return fmt.Errorf("the node is mixed: not on %s: %w, not on %s: %w", v.tag, err, v.other(), other)
-		}
-	}
-	return v.ended()
 }
 
 // outcome returns how a command ended.

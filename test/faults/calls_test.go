@@ -219,16 +219,14 @@ func (n *notification) text(address uint64) string {
 
 var errnoNames = map[syscall.Errno]string{syscall.ENOSPC: "ENOSPC", syscall.EIO: "EIO", syscall.EROFS: "EROFS"}
 
-// callsThatFailWith returns which calls an error is possible for. A file system that is
-// full or read-only can still be read, and on a full one files can still be removed.
-func callsThatFailWith(errno syscall.Errno, lasting bool) func(string) bool {
-	return func(call string) bool {
-		switch {
-		case errno == syscall.EIO:
-			return true
-		case strings.HasPrefix(call, reading):
-			return false
-		}
-		return !(errno == syscall.ENOSPC && lasting && strings.HasPrefix(call, "unlink"))
+// canFail reports whether an error is possible for a call. A file system that is full or
+// read-only can still be read, and on a full one files can still be removed.
+func canFail(call string, errno syscall.Errno, lasting bool) bool {
+	switch {
+	case errno == syscall.EIO:
+		return true
+	case strings.HasPrefix(call, reading):
+		return false
 	}
+	return !(errno == syscall.ENOSPC && lasting && strings.HasPrefix(call, "unlink"))
 }

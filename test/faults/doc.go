@@ -1,16 +1,19 @@
-// Package faults lets calls fail while kollet upgrades, rolls back and recovers a node of
-// two small services, one call after another:
+// Package faults lets things go wrong while kollet upgrades, rolls back and recovers a node
+// of two small services, one after another:
 //
 //   - TestEngine puts a proxy before the engine's socket. A call fails, waits, is cut off
 //     before or after the engine did what it asks, or is answered late.
 //   - TestSystemCalls lets the system calls with which kollet uses its state directory fail
 //     with ENOSPC, EIO or EROFS. seccomp stops each of them until the test has decided
 //     whether the kernel carries it out, seccomp_unotify(2).
+//   - TestKills kills kollet, the engine or the shims of containers after a record of the
+//     journal. bin/kollet-faults stops itself there until the test lets it continue.
 //
-// Each fault happens once, or from one call on until the command ends. After it the node is
-// looked at from outside: the engine's containers, their processes and what they answer, the
-// journal, the guest and the exit status. Then the fault is gone, and `kollet recover` and `kollet
-// upgrade` have to bring the node to healthy.
+// A call fails once, or from it on until the command ends. Then the recovery is attacked in
+// the same way. After each command the node is looked at from outside: the engine's
+// containers, their processes and what they answer, the journal, the guest and the exit
+// status. At last the fault is gone, and `kollet recover` and `kollet upgrade` have to bring
+// the node to healthy.
 //
 // make chaos injects every fault at every call; make test a part of them, chosen by a seed.
 package faults

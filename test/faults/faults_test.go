@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -27,13 +28,13 @@ func TestEngine(t *testing.T) {
 	t.Run("docker", func(t *testing.T) {
 		attack(t, onDocker, func(t testing.TB, e nodetest.Engine) suite {
 			path := strings.TrimPrefix(e.Socket, "unix://") + ".proxy"
-			return engineSuite{newDockerProxy(t, e.Socket, path), "unix://" + path}
+			return engineSuite{callsFail{}, newDockerProxy(t, e.Socket, path), "unix://" + path}
 		})
 	})
 	t.Run("containerd", func(t *testing.T) {
 		attack(t, onContainerd, func(t testing.TB, e nodetest.Engine) suite {
 			path := e.Socket + ".proxy"
-			return engineSuite{newContainerdProxy(t, e.Socket, path), strings.Replace(e.Address, e.Socket, path, 1)}
+			return engineSuite{callsFail{}, newContainerdProxy(t, e.Socket, path), strings.Replace(e.Address, e.Socket, path, 1)}
 		})
 	})
 }
@@ -45,24 +46,72 @@ func TestSystemCalls(t *testing.T) {
 	t.Run("containerd", func(t *testing.T) { attack(t, onContainerd, calls) })
 }
 
-func onDocker(t testing.TB) nodetest.Engine { return nodetest.OnDocker(machine.Dockerd(t)) }
+// TestKills kills kollet, the engine and its shims after records of the journal.
+func TestKills(t *testing.T) {
+	t.Run("docker", func(t *testing.T) {
+		attack(t, onDocker, func(_ testing.TB, e nodetest.Engine) suite { return newKillSuite(e) })
+	})
+	t.Run("containerd", func(t *testing.T) {
+		attack(t, onContainerd, func(_ testing.TB, e nodetest.Engine) suite { return newKillSuite(e) })
+	})
+}
 
-func onContainerd(t testing.TB) nodetest.Engine {
+// onDocker starts Docker. Every second node keeps its containers while dockerd is away.
+func onDocker(t testing.TB, node int) nodetest.Engine {
+	if node%2 == 1 {
+		return nodetest.OnDocker(machine.Dockerd(t, machine.LiveRestore()))
+	}
+	return nodetest.OnDocker(machine.Dockerd(t))
+}
+
+func onContainerd(t testing.TB, _ int) nodetest.Engine {
 	return nodetest.OnContainerd(machine.NewContainerd(t))
+}
+
+// callsFail is what the suites have in common in which calls fail.
+type callsFail struct{}
+
+func (callsFail) scenarios() []scenario {
+	return []scenario{upgrades, rollsBack, recoversBack, recoversTheUpgrade}
+}
+
+func (callsFail) patience() time.Duration { return 0 }
+
+// onceAndForGood returns faults that happen once, and those that last.
+func onceAndForGood(names ...string) []fault {
+	var all []fault
+	for _, name := range names {
+		all = append(all, fault{name, false}, fault{name, true})
+	}
+	return all
+}
+
+// againAfter returns one fault at any call of the recovery that follows a lasting one.
+// After other faults there is hardly anything to recover.
+func againAfter(r *rand.Rand, s suite, a attempt, calls []string) []strike {
+	if len(a.strikes) == 1 && a.last().lasting {
+		return anywhere(r, s, calls)
+	}
+	return nil
 }
 
 // engineSuite injects faults with a proxy before the engine's socket.
 type engineSuite struct {
+	callsFail
 	proxy
 	address string
 }
 
-func (engineSuite) faults() []string { return engineFaults }
+func (engineSuite) faults() []fault { return onceAndForGood(engineFaults...) }
 
-func (engineSuite) trigger(_ string, lasting bool) *trigger { return &trigger{lasting: lasting} }
+func (engineSuite) applies(scenario, fault, string) bool { return true }
 
-func (s engineSuite) run(v *victim, fault string, t *trigger, args []string) nodetest.Outcome {
-	s.inject(fault, t)
+func (s engineSuite) again(r *rand.Rand, a attempt, calls []string) []strike {
+	return againAfter(r, s, a, calls)
+}
+
+func (s engineSuite) run(v *victim, f fault, t *trigger, args []string) nodetest.Outcome {
+	s.inject(f.name, t)
 	defer s.inject("", nil)
 	n := *v.Node
 	n.Socket = s.address
@@ -89,28 +138,32 @@ func (i *injection) current() (string, *trigger) {
 }
 
 // callSuite injects errors of system calls.
-type callSuite struct{}
+type callSuite struct{ callsFail }
 
-func (callSuite) faults() []string { return []string{"ENOSPC", "EIO", "EROFS"} }
+func (callSuite) faults() []fault { return onceAndForGood("ENOSPC", "EIO", "EROFS") }
 
-func (callSuite) errno(fault string) syscall.Errno {
+func (f fault) errno() syscall.Errno {
 	for errno, name := range errnoNames {
-		if name == fault {
+		if name == f.name {
 			return errno
 		}
 	}
 	return 0
 }
 
-func (s callSuite) trigger(fault string, lasting bool) *trigger {
-	return &trigger{lasting: lasting, applies: callsThatFailWith(s.errno(fault), lasting)}
+func (callSuite) applies(_ scenario, f fault, call string) bool {
+	return canFail(call, f.errno(), f.lasting)
 }
 
-func (s callSuite) run(v *victim, fault string, t *trigger, args []string) nodetest.Outcome {
+func (s callSuite) again(r *rand.Rand, a attempt, calls []string) []strike {
+	return againAfter(r, s, a, calls)
+}
+
+func (callSuite) run(v *victim, f fault, t *trigger, args []string) nodetest.Outcome {
 	cmd := v.Command(args...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	_ = failCalls(v.T, cmd, v.Path(node.StateDir), s.errno(fault), t)
+	_ = failCalls(v.T, cmd, v.Path(node.StateDir), f.errno(), t)
 	return outcome(v.T, cmd, stderr.String())
 }
 
@@ -120,7 +173,7 @@ const (
 	timeVar = "KOLLET_CHAOS_TIME" // for each suite; 0: as long as it takes
 
 	defaultSeed = 1
-	defaultTime = 10 * time.Second
+	defaultTime = 8 * time.Second
 )
 
 func settings(t testing.TB) (seed uint64, limit time.Duration) {
@@ -138,51 +191,30 @@ func settings(t testing.TB) (seed uint64, limit time.Duration) {
 	return seed, limit
 }
 
-// most is how many attempts may fail before an attack ends.
-const most = 20
-
 // nodes are attacked at the same time, each on an engine of its own.
 const nodes = 2
 
-// attack tries the faults of a suite on nodes, in an order that the seed chooses, until
-// all were tried or the time is over.
-func attack(t *testing.T, start func(testing.TB) nodetest.Engine, suites func(testing.TB, nodetest.Engine) suite) {
+// attack makes the attempts of a suite on nodes, in an order that the seed chooses, until
+// all were made or the time is over.
+func attack(t *testing.T, start func(testing.TB, int) nodetest.Engine, suites func(testing.TB, nodetest.Engine) suite) {
 	registry := machine.NewRegistry(t)
 	for _, tag := range []string{"v1", "v2"} {
 		image.Image{Tag: tag}.Push(t, registry.Addr, "test/tiny")
 	}
 	seed, limit := settings(t)
 	var q *queue
+	var once sync.Once
 	t.Run("nodes", func(t *testing.T) {
-		engine := start(t)
-		s := suites(t, engine)
-		v := newVictim(t, engine, registry, 7100)
-		q = newQueue(t, v, s, seed, limit)
-		t.Run("0", func(t *testing.T) {
-			t.Parallel()
-			q.work(t, s, v)
-		})
-		for i := 1; i < nodes; i++ {
+		for i := range nodes {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				engine := start(t)
-				q.work(t, suites(t, engine), newVictim(t, engine, registry, 7100+100*i))
+				engine := start(t, i)
+				s := suites(t, engine)
+				v := newVictim(t, engine, registry, 7100+100*i)
+				once.Do(func() { q = newQueue(s, seed, limit) })
+				q.work(t, s, v)
 			})
 		}
 	})
-	t.Logf("seed %d\n%s", seed, q.table())
-}
-
-// work tries attempts on a node until there are none.
-func (q *queue) work(t *testing.T, s suite, v *victim) {
-	for a, ok := q.next(); ok; a, ok = q.next() {
-		r, err := v.try(s, a)
-		q.done(a, r, err)
-		if err == nil {
-			continue
-		}
-		t.Errorf("%s (%s): %v", a, r.call, err)
-		v.Clear()
-		v = newVictim(t, v.engine, v.registry, v.port+2)
-	}
+	t.Logf("seed %d\n%s", seed, &q.table)
 }

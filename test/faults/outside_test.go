@@ -3,13 +3,15 @@ package faults
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
@@ -123,19 +125,82 @@ func (v *victim) origins() (map[string]string, error) {
 	return origins, nil
 }
 
+// records returns those of the last journal. A last line that is not whole is none.
+func (v *victim) records() []journal.Record {
+	text, _ := os.ReadFile(v.lastJournal())
+	var all []journal.Record
+	for line := range strings.Lines(string(text)) {
+		var r journal.Record
+		if json.Unmarshal([]byte(line), &r) == nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// due is the version on which the journal says that the node ends. before is the last
+// journal of before the attempt.
+func (v *victim) due(before string) string {
+	committed := slices.ContainsFunc(v.records(), func(r journal.Record) bool { return r.Event == journal.Commit })
+	if v.lastJournal() != before && committed {
+		return v.other()
+	}
+	return v.tag
+}
+
 // ended requires that the last journal has its end.
 func (v *victim) ended() error {
-	all := v.journals()
-	text, err := os.ReadFile(all[len(all)-1])
-	if err != nil {
-		return err
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	var last struct{ Event string }
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Event != "end" {
-		return fmt.Errorf("the journal ends with %q, %w", lines[len(lines)-1], err)
+	all := v.records()
+	if len(all) == 0 || all[len(all)-1].Event != journal.End {
+		return fmt.Errorf("the journal has no end: %v", all)
 	}
 	return nil
+}
+
+// watch looks for services that run twice, until the returned function is called.
+func (v *victim) watch() (twice func() error) {
+	end, found := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			for i, name := range services {
+				if all := v.serving(v.port + i); len(all) > 1 {
+					found <- fmt.Errorf("%s ran twice at one time: processes %v", name, all)
+					return
+				}
+			}
+			select {
+			case <-end:
+				found <- nil
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	return func() error {
+		close(end)
+		return <-found
+	}
+}
+
+// serving returns the processes past their gates that serve at a port, at one time.
+func (v *victim) serving(port int) []int {
+	serves := func(pid int) bool {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		program, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // before its gate it is kollet-start
+		return string(program) == "tiny\n" && strings.Contains(string(line), fmt.Sprintf("\x00serve\x00127.0.0.1:%d\x00", port))
+	}
+	var all []int
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && serves(pid) {
+			all = append(all, pid)
+		}
+	}
+	if len(all) < 2 {
+		return all
+	}
+	// The first may have exited before the last began to serve.
+	return slices.DeleteFunc(all, func(pid int) bool { return !serves(pid) })
 }
 
 // clean requires that the engine has no other containers than those of the services.
@@ -164,13 +229,4 @@ func answer(port int) (pid int, word string) {
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
 	_, _ = fmt.Fscanln(conn, &pid, &word)
 	return pid, word
-}
-
-// alive requires that the guest still is the process that it was.
-func alive(guest *os.Process) error {
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", guest.Pid))
-	if err != nil || !strings.HasPrefix(string(line), "qemu-system-") {
-		return errors.Join(errors.New("the guest is lost"), err)
-	}
-	return nil
 }

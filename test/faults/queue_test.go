@@ -1,0 +1,160 @@
+package faults
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// queue hands out the attempts of a suite to nodes, and collects what came out of them.
+// First come those that count the calls of each scenario, without a fault. Then a row of
+// the table is drawn, and one of its attempts, until all were made or the time is over.
+type queue struct {
+	suite
+	limit time.Duration // 0: none
+
+	mutex    sync.Mutex
+	changed  *sync.Cond
+	random   *rand.Rand
+	counting []attempt // not begun
+	counted  map[string][]string
+	busy     int // attempts under way, which others may follow
+	waiting  map[string][]attempt
+	until    time.Time // zero: no limit
+	table
+}
+
+func newQueue(s suite, seed uint64, limit time.Duration) *queue {
+	q := &queue{suite: s, limit: limit, random: rand.New(rand.NewPCG(seed, 0)), counted: map[string][]string{}, waiting: map[string][]attempt{}}
+	q.changed = sync.NewCond(&q.mutex)
+	q.table = table{rows: map[string]*row{}, operator: map[string]int{}, began: time.Now()}
+	for _, s := range q.scenarios() {
+		q.counting = append(q.counting, attempt{scenario: s, strikes: []strike{{}}})
+	}
+	return q
+}
+
+// next returns an attempt to make. While there is none, but others under way may be
+// followed by one, it waits.
+func (q *queue) next() (attempt, bool) {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	for {
+		if q.failed >= most || !q.until.IsZero() && time.Now().After(q.until) {
+			return attempt{}, false
+		}
+		if len(q.counting) > 0 {
+			a := q.counting[0]
+			q.counting = q.counting[1:]
+			q.busy++
+			return a, true
+		}
+		if len(q.counted) == len(q.scenarios()) && len(q.waiting) > 0 {
+			q.busy++
+			return q.draw(), true
+		}
+		if q.busy == 0 {
+			return attempt{}, false
+		}
+		q.changed.Wait()
+	}
+}
+
+// draw removes an attempt.
+func (q *queue) draw() attempt {
+	keys := slices.Sorted(maps.Keys(q.waiting))
+	key := keys[q.random.IntN(len(keys))]
+	all := q.waiting[key]
+	i := q.random.IntN(len(all))
+	a := all[i]
+	all[i] = all[len(all)-1]
+	if q.waiting[key] = all[:len(all)-1]; len(all) == 1 {
+		delete(q.waiting, key)
+	}
+	return a
+}
+
+// done takes what came out of an attempt.
+func (q *queue) done(a attempt, r result, err error) {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	defer q.changed.Broadcast()
+	q.busy--
+	if a.last().at > 0 {
+		q.add(a, r, err)
+		if err == nil && r.call != "" {
+			for _, s := range q.again(q.random, a, r.calls) {
+				q.put(a.then(s))
+			}
+		}
+		return
+	}
+	if err != nil { // nothing can be told about faults
+		q.failed = most
+		return
+	}
+	q.counted[a.scenario.name] = r.calls
+	if len(q.counted) == len(q.scenarios()) {
+		q.plan()
+	}
+}
+
+// plan puts every fault at every call of every scenario.
+func (q *queue) plan() {
+	for _, s := range q.scenarios() {
+		for _, f := range q.faults() {
+			for n := range possible(q, s, f, q.counted[s.name]) {
+				q.put(attempt{scenario: s, strikes: []strike{{f, n + 1}}})
+			}
+		}
+	}
+	if q.limit > 0 {
+		q.until = time.Now().Add(q.limit)
+	}
+}
+
+func (q *queue) put(a attempt) {
+	q.row(a).planned++
+	q.waiting[a.key()] = append(q.waiting[a.key()], a)
+}
+
+// possible returns at how many of a command's calls a fault is possible.
+func possible(s suite, in scenario, f fault, calls []string) int {
+	n := 0
+	for _, call := range calls {
+		if s.applies(in, f, call) {
+			n++
+		}
+	}
+	return n
+}
+
+// anywhere returns a fault at one of a recovery's calls; none if it makes no calls.
+func anywhere(r *rand.Rand, s suite, calls []string) []strike {
+	f := s.faults()[r.IntN(len(s.faults()))]
+	n := possible(s, scenario{args: recovery}, f, calls)
+	if n == 0 {
+		return nil
+	}
+	return []strike{{f, 1 + r.IntN(n)}}
+}
+
+// most is how many attempts may fail before an attack ends.
+const most = 20
+
+// work makes attempts on a node until there are none.
+func (q *queue) work(t *testing.T, s suite, v *victim) {
+	for a, ok := q.next(); ok; a, ok = q.next() {
+		r, err := v.try(s, a)
+		q.done(a, r, err)
+		if err == nil {
+			continue
+		}
+		t.Errorf("%s (%s): %v", a, r.call, err)
+		v.Clear()
+		v = newVictim(t, v.engine, v.registry, v.port+2)
+	}
+}
