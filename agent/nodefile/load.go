@@ -110,6 +110,7 @@ func (n *Node) addProfile(profiles Profiles, problems *report.Problems) error {
 		}
 		n.dropNetworks(&p, problems)
 	}
+	n.checkSwitches(p.Vars, problems)
 	vars := maps.Clone(p.Vars)
 	if vars == nil {
 		vars = map[string]any{}

@@ -197,6 +197,8 @@ func TestProblems(t *testing.T) {
 		}},
 		"no services":         {"profile: none\n", []string{"node.yaml: services: the node has no services"}},
 		"no such profile":     {"profile: storage\n", []string{`node.yaml:1:1: profile: there is no profile "storage"`}},
+		"switches":            {"images: {tag: a}\nvars: {debug: no, host: no}\n", []string{`node.yaml:2:8: vars.debug: expected true or false without quotes, got "no"`}},
+		"quoted switch":       {"images: {tag: a}\nvars: {debug: 'false'}\n", []string{`node.yaml:2:8: vars.debug: expected true or false without quotes, got "false"`}},
 		"registry as a URL":   {"images: {registry: 'https://r:5000/kolla', tag: a}\n", []string{"node.yaml:1:10: images.registry: expected HOST[:PORT][/PATH], such as r:5000/kolla, without https://"}},
 		"no such network":     {"images: {tag: a}\nnetwork: ovs\n", []string{`node.yaml:2:1: network: profile compute has no network "ovs"; expected one of linuxbridge, openvswitch`}},
 		"the profile's place": {"services: {}\n", []string{`profile compute:8:5: services.libvirt.image: "libvirt" has neither tag nor digest`, `profile compute:22:13: services.compute.image`, `profile compute:23:12: services.bridge.image`}},
