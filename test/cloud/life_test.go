@@ -149,11 +149,11 @@ func failureKilled(m *member) {
 	m.interrupted("upgrade")
 }
 
-// interrupted kills kollet at a random moment of a command, and recovers. The command may
-// end before.
+// interrupted kills kollet at a random moment of a command, and recovers. The moment is one of
+// the time that a bootstrap took on this machine; the command may end before.
 func (m *member) interrupted(command string) {
 	m.T.Helper()
-	m.killed(40*time.Second, command)
+	m.killed(m.bootstrap, command)
 	m.Must(0, "recover")
 }
 

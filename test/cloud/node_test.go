@@ -27,6 +27,8 @@ type member struct {
 	cloud *cloud.Cloud
 	api   *cloud.Client
 	kept  []*server
+
+	bootstrap time.Duration // how long it took, which measures the speed of this machine
 }
 
 // server is a server of Nova and its process.
@@ -59,6 +61,7 @@ func join(t *testing.T, c *cloud.Cloud, network string, engine nodetest.Engine, 
 	began := time.Now()
 	m.Configure()
 	m.Must(0, "bootstrap")
+	m.bootstrap = time.Since(began)
 	m.seen(began)
 	t.Logf("the cloud uses the node after %.1f s", time.Since(began).Seconds())
 	return m
