@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,9 @@ func (a *app) logs() *cobra.Command {
 		Args:              takes(1, 1),
 		ValidArgsFunction: a.services,
 		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
+			if opts.Tail < 0 || since < 0 {
+				return nil, usageError{errors.New("--tail and --since: expected no less than zero"), "logs"}
+			}
 			if since > 0 {
 				opts.Since = a.now().Add(-since)
 			}

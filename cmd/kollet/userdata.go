@@ -123,8 +123,11 @@ func (r *userdataFlags) recipe(a *app, on *agent.Agent) (userdata.Recipe, error)
 		n.NodeFile = filepath.Join(a.flags.root, on.NodeFile())
 		n.Tree = filepath.Join(a.flags.root, userdata.EtcDir)
 	}
-	out := userdata.Recipe{Format: userdata.Format(r.format.value), Gzip: r.gzip, Limit: r.limit}
+	out := userdata.Recipe{Format: userdata.Format(r.format.value), Gzip: r.gzip, Limit: max(0, r.limit)}
 	var all []error
+	if r.limit < 0 {
+		all = append(all, fmt.Errorf("--limit %d: expected a size in bytes, or 0 for no limit", r.limit))
+	}
 	for _, s := range r.secrets {
 		name, file, err := splitPair("secret", s, "NAME=FILE")
 		if _, twice := n.Secrets[name]; twice && err == nil {
