@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,6 +111,44 @@ func TestHealthyAgain(t *testing.T) {
 				}
 				if got != c.want {
 					t.Errorf("got %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// away is an engine that does not answer for a time.
+type away struct {
+	staying
+	from, to time.Duration
+}
+
+func (e *away) Inspect(ctx context.Context, id string) (containers.Container, error) {
+	if since := time.Since(e.t0); since >= e.from && since < e.to {
+		return containers.Container{}, containers.ErrUnreachable
+	}
+	return e.staying.Inspect(ctx, id)
+}
+
+// An engine that is restarted while a rollback checks what it started again is asked again.
+func TestHealthyAgainWithoutEngine(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to time.Duration
+		want     error
+	}{
+		"at the beginning": {0, 1500 * time.Millisecond, nil},
+		"at the end":       {time.Second, 3500 * time.Millisecond, nil},
+		"stays away":       {0, time.Hour, containers.ErrUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: &away{from: c.from, to: c.to, staying: staying{t0: began, at: func(time.Duration) containers.Container {
+					return containers.Container{ID: "c", PID: 100, State: containers.StateRunning, Started: began.Add(-time.Hour)}
+				}}}}
+				probe := nodefile.Probe{Exec: []string{"true"}, StartPeriod: time.Minute, Timeout: time.Minute, Interval: time.Second, Stable: 2 * time.Second}
+				if err := healthyAgain(t.Context(), n, generation.Service{Name: "web", Healthcheck: []nodefile.Probe{probe}}, "c"); !errors.Is(err, c.want) {
+					t.Errorf("got %v, want %v", err, c.want)
 				}
 			})
 		})

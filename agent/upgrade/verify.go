@@ -164,8 +164,22 @@ func (t *transaction) syncGates() error {
 	return nil
 }
 
-// healthyAgain checks a service to which a rollback went back.
+// healthyAgain checks a service to which a rollback went back. If the engine does not
+// answer, that says nothing about the service: it is asked again.
 func healthyAgain(ctx context.Context, n *node.Node, s generation.Service, id string) error {
+	var found error
+	_ = persist(ctx, func() error {
+		found = keepsHealthy(ctx, n, s, id)
+		if errors.Is(found, containers.ErrUnreachable) {
+			return found
+		}
+		return nil
+	})
+	return found
+}
+
+// keepsHealthy requires that a service becomes healthy and stays so.
+func keepsHealthy(ctx context.Context, n *node.Node, s generation.Service, id string) error {
 	c, err := n.Engine.Inspect(ctx, id)
 	if err != nil {
 		return err
