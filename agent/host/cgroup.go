@@ -147,6 +147,18 @@ func (h Host) OpenContainer(pid int, id string) (*Process, Cgroup, error) {
 	return p, cgroup, nil
 }
 
+// Runs reports whether a process that an engine says is the first of a container is in
+// that container and has not exited: the engine notices that later. A process that
+// executes another program from a thread, as kollet-start does, runs, though its first
+// thread is a zombie for a moment and in no cgroup.
+func (h Host) Runs(pid int, id string) bool {
+	threads, _ := filepath.Glob(h.ProcessPath(pid, "task/*")) // the pattern is well-formed
+	return slices.ContainsFunc(threads, func(thread string) bool {
+		at, err := readMembership(filepath.Join(thread, "cgroup"))
+		return err == nil && at.names(id) && !exited(thread)
+	})
+}
+
 // names reports whether any path names a container.
 func (m Membership) names(container string) bool {
 	for _, at := range m {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -153,8 +154,11 @@ func TestWasKilled(t *testing.T) {
 	}
 }
 
-// It is said of no other process, and not of one that exits in its own time.
-func TestKilled(t *testing.T) {
+// It is said of no other process, and not of one that exits in its own time: a busy
+// machine lets it wait, and the memory of a guest has to be freed.
+func TestKilled(t *testing.T) { synctest.Test(t, killed) }
+
+func killed(t *testing.T) {
 	h := Host{Proc: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(h.Proc, "7"), 0o700); err != nil {
 		t.Fatal(err)
@@ -179,8 +183,37 @@ func TestKilled(t *testing.T) {
 	if err := h.Killed(8); err != nil {
 		t.Errorf("no process: %v", err)
 	}
-	time.AfterFunc(exitTime/2, func() { os.Remove(path) })
+	time.AfterFunc(time.Second, func() { os.Remove(path) })
 	if err := h.Killed(7); err != nil {
 		t.Errorf("exits: %v", err)
+	}
+}
+
+func TestRuns(t *testing.T) {
+	const in, elsewhere, none = "2:pids:/docker/abc\n", "2:pids:/docker/abd\n", "2:pids:/\n"
+	for name, c := range map[string]struct {
+		threads map[string][2]string // cgroup and state, by number
+		want    bool
+	}{
+		"runs":                          {map[string][2]string{"7": {in, "S"}}, true},
+		"gone":                          {nil, false},
+		"exited, version 1":             {map[string][2]string{"7": {none, "Z"}}, false},
+		"exited, version 2":             {map[string][2]string{"7": {in, "Z"}}, false},
+		"another process":               {map[string][2]string{"7": {elsewhere, "S"}}, false},
+		"executes a program":            {map[string][2]string{"7": {none, "Z"}, "8": {in, "R"}}, true},
+		"executes a program, version 2": {map[string][2]string{"7": {in, "Z"}, "8": {in, "R"}}, true},
+	} {
+		h := Host{Proc: t.TempDir()}
+		for number, thread := range c.threads {
+			dir := h.ProcessPath(7, "task/"+number)
+			err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(dir+"/cgroup", []byte(thread[0]), 0o644),
+				os.WriteFile(dir+"/stat", []byte("7 (tiny) "+thread[1]+strings.Repeat(" 0", 30)), 0o644))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := h.Runs(7, "abc"); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

@@ -119,23 +119,31 @@ func (p *Process) Wait(ctx context.Context) error {
 }
 
 // exitTime is how long a process that was killed may take to exit before it is said to
-// hang.
-const exitTime = 200 * time.Millisecond
+// hang. It has to be given the processor, and to free its memory: gigabytes of a guest,
+// or any process on a busy machine, take longer than a moment.
+const exitTime = 2 * time.Second
+
+// exitInterval is the time between two looks at such a process.
+const exitInterval = 10 * time.Millisecond
 
 // Killed returns an error if a process was killed and does not exit: something of it
 // hangs in the kernel, which no signal ends. Its sockets may accept connections still.
 func (h Host) Killed(pid int) error {
-	for tries := range 2 {
-		data, err := os.ReadFile(h.ProcessPath(pid, "status"))
-		if Gone(err) || err == nil && !wasKilled(string(data)) {
-			return nil
+	for until := time.Now().Add(exitTime); ; time.Sleep(exitInterval) {
+		if err := h.Hangs(pid); err == nil || time.Now().After(until) {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("read the state of process %d: %w", pid, err)
-		}
-		if tries == 0 {
-			time.Sleep(exitTime)
-		}
+	}
+}
+
+// Hangs is Killed for a caller that has waited for the exit already.
+func (h Host) Hangs(pid int) error {
+	data, err := os.ReadFile(h.ProcessPath(pid, "status"))
+	if Gone(err) || err == nil && !wasKilled(string(data)) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the state of process %d: %w", pid, err)
 	}
 	return fmt.Errorf("process %d was killed and has not exited: it hangs in the kernel, for example on a file system that does not answer (/proc/%[1]d/task/*/stack shows where)", pid)
 }
