@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,7 +55,9 @@ func FindDrift(ctx context.Context, n *node.Node, g generation.Generation) ([]Dr
 		if at < 0 {
 			d.missing(ctx)
 		} else {
-			d.check(all[at])
+			if err := d.checkRun(ctx, all[at]); err != nil {
+				return nil, err
+			}
 		}
 		drift = append(drift, d.found...)
 	}
@@ -94,6 +97,48 @@ func (d *drifter) missing(ctx context.Context) {
 		return
 	}
 	d.add("container", "", "container %s was removed manually", d.service.Name)
+}
+
+// exitDelay is how long an engine may take to notice that a process exited.
+const exitDelay = 10 * time.Second
+
+// copiedFile is the What of a file that a container copied.
+const copiedFile = "copied file"
+
+// checkRun checks a container, whose copied files are seen through its process. If that
+// exits meanwhile they are not there, which says nothing about them: the container is
+// checked again when the engine has noticed.
+func (d *drifter) checkRun(ctx context.Context, c containers.Container) error {
+	for until := time.Now().Add(exitDelay); ; {
+		before := len(d.found)
+		d.check(c)
+		if !slices.ContainsFunc(d.found[before:], func(f Drift) bool { return f.What == copiedFile }) {
+			return nil
+		}
+		if d.node.Host.Runs(c.PID, c.ID) {
+			return nil
+		}
+		if time.Now().After(until) {
+			d.found = slices.DeleteFunc(d.found, func(f Drift) bool { return f.What == copiedFile })
+			d.add("container", "", "container %s is not running: its process %d has exited", d.service.Name, c.PID)
+			return nil
+		}
+		d.found = d.found[:before]
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+		again, err := d.node.Engine.Inspect(ctx, c.ID)
+		if errors.Is(err, containers.ErrNotFound) {
+			d.missing(ctx)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		c = again
+	}
 }
 
 func (d *drifter) check(c containers.Container) {
@@ -168,7 +213,7 @@ func (d *drifter) mounted() {
 // may have put anything in its place.
 func (d *drifter) copied(pid int, f generation.File) {
 	differs := func(format string, args ...any) {
-		d.add("copied file", f.Dest, "%s in %s %s", f.Dest, d.service.Name, fmt.Sprintf(format, args...))
+		d.add(copiedFile, f.Dest, "%s in %s %s", f.Dest, d.service.Name, fmt.Sprintf(format, args...))
 	}
 	file, err := d.node.Host.OpenInside(pid, f.Dest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -213,6 +258,6 @@ func (d *drifter) copiedMode(copied *os.File, f generation.File) {
 	err := unix.Fstat(int(copied.Fd()), &st)
 	want, perr := strconv.ParseUint(f.Perm, 8, 32)
 	if err == nil && perr == nil && uint64(st.Mode)&bits != want&bits {
-		d.add("copied file", f.Dest, "%s in %s has mode %04o, not %s", f.Dest, d.service.Name, st.Mode&bits, f.Perm)
+		d.add(copiedFile, f.Dest, "%s in %s has mode %04o, not %s", f.Dest, d.service.Name, st.Mode&bits, f.Perm)
 	}
 }

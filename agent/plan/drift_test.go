@@ -6,7 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +23,7 @@ import (
 type shelf struct {
 	containers.Engine
 	all []containers.Container
+	now func() (containers.Container, error) // optional: what has become of the container meanwhile
 }
 
 func (s shelf) List(context.Context, map[string]string) ([]containers.Container, error) {
@@ -28,7 +32,10 @@ func (s shelf) List(context.Context, map[string]string) ([]containers.Container,
 
 func (s shelf) Inspect(_ context.Context, name string) (containers.Container, error) {
 	for _, c := range s.all {
-		if c.Spec.Name == name {
+		if c.Spec.Name == name || c.ID == name {
+			if s.now != nil {
+				return s.now()
+			}
 			return c, nil
 		}
 	}
@@ -63,6 +70,9 @@ func newDriftNode(t *testing.T) *driftNode {
 	d.write(d.config, node.ConfigName, string(description))
 	d.write(d.config, "alpha.conf", "a=1\n")
 	d.write(d.root, "etc/alpha/alpha.conf", "a=1\n")
+	task := d.node.Host.ProcessPath(7, "task/7")
+	d.write(task, "cgroup", "2:pids:/docker/c\n")
+	d.write(task, "stat", "7 (alpha) S 1 3"+strings.Repeat(" 0", 20))
 	spec := d.node.ContainerSpec(d.service, 3)
 	spec.Name, spec.Restart = "alpha", d.service.Spec.Restart
 	d.container = &containers.Container{ID: "c", PID: 7, State: containers.StateRunning, ImageID: "sha256:1", Spec: spec}
@@ -180,6 +190,56 @@ func TestFindDrift(t *testing.T) {
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q\n%+v", got, c.want, drift)
 			}
+		})
+	}
+}
+
+// A process that exits while its files are compared takes them with it. They were not
+// removed manually.
+func TestFindDriftOfAServiceThatExits(t *testing.T) {
+	for name, c := range map[string]struct {
+		after   time.Duration // which the engine needs to notice
+		changed bool          // the file was changed manually
+		becomes func(*containers.Container)
+		want    string
+	}{
+		"runs again":           {time.Second, false, func(c *containers.Container) { c.PID = 7 }, ""},
+		"runs again, changed":  {time.Second, true, func(c *containers.Container) { c.PID = 7 }, "/etc/alpha/alpha.conf in alpha was changed manually"},
+		"is started again":     {time.Second, false, func(c *containers.Container) { c.PID, c.State = 0, containers.StateRestarting }, "container alpha is not running: it is restarting, with exit status 0"},
+		"is removed":           {time.Second, false, nil, "container alpha was removed manually"},
+		"exits, and no notice": {time.Hour, false, nil, "container alpha is not running: its process 6 has exited"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, began := newDriftNode(t), time.Now()
+				if c.changed {
+					d.write(d.root, "etc/alpha/alpha.conf", "a=2\n")
+				}
+				before := *d.container
+				before.PID = 6 // which is gone
+				d.node.Engine = shelf{all: []containers.Container{before}, now: func() (containers.Container, error) {
+					now := before
+					if time.Since(began) < c.after {
+						return now, nil
+					}
+					if c.becomes == nil {
+						return now, containers.ErrNotFound
+					}
+					c.becomes(&now)
+					return now, nil
+				}}
+				drift, err := FindDrift(t.Context(), d.node, generation.Generation{Number: 4, Services: []generation.Service{d.service}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, f := range drift {
+					got = append(got, f.Text)
+				}
+				if text := strings.Join(got, "; "); text != c.want {
+					t.Errorf("got %q, want %q", text, c.want)
+				}
+			})
 		})
 	}
 }
