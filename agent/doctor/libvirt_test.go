@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
@@ -16,11 +17,25 @@ import (
 // engine is an engine that has these containers.
 type engine struct {
 	containers.Engine
-	all []containers.Container
+	all    []containers.Container
+	listed func()        // optional: happens while they are listed
+	takes  time.Duration // a command
 }
 
 func (e engine) List(context.Context, map[string]string) ([]containers.Container, error) {
+	if e.listed != nil {
+		e.listed()
+	}
 	return e.all, nil
+}
+
+func (e engine) Exec(ctx context.Context, _ string, _ containers.Exec) (int, error) {
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(e.takes):
+		return 0, nil
+	}
 }
 
 // cgroups is a host where process 100, in a container, and this process have
@@ -77,5 +92,25 @@ func TestHostLibvirt(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+// A libvirt that exits while its container is looked for is no stranger: the node's crashes
+// repeatedly, or is just being replaced.
+func TestLibvirtExitsMeanwhile(t *testing.T) {
+	h := machine(t, cgroups("/docker/abc", "/docker/abc"))
+	h.Run = t.TempDir()
+	path := filepath.Join(h.Run, "libvirt", "libvirt-sock")
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exits := func() { _ = l.Close() }
+	got := checkHostLibvirt(t.Context(), &node.Node{Host: h, Engine: engine{listed: exits}})
+	if got.Level != Fine {
+		t.Errorf("%+v", got)
 	}
 }

@@ -52,8 +52,8 @@ func healthyNow(ctx context.Context, n *node.Node, s generation.Service) error {
 		return fmt.Errorf("its container is %s, with exit status %d", c.State, c.ExitCode)
 	}
 	probes := slices.Clone(s.Healthcheck)
-	for i := range probes {
-		probes[i].StartPeriod = min(probes[i].StartPeriod, healthyWithin)
+	for i, p := range probes {
+		probes[i].StartPeriod = min(p.StartPeriod, max(healthyWithin, p.Timeout)) // one try may take all of its time
 	}
 	return health.Ready(ctx, health.Of(n.Engine, n.Host, c, s.User), probes)
 }

@@ -1,0 +1,39 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/containers"
+)
+
+// A busy machine may take all of the time that the node file allows for one try of a probe.
+func TestUnhealthy(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes, timeout time.Duration // of a try
+		want           string
+	}{
+		"at once":         {0, 10 * time.Second, ""},
+		"slowly":          {8 * time.Second, 10 * time.Second, ""},
+		"too slowly":      {12 * time.Second, 10 * time.Second, "not healthy within 10s: "},
+		"never in time":   {2 * time.Second, time.Second, "not healthy within 5s: "},
+		"a long time out": {2 * time.Minute, time.Hour, "not healthy within 1m0s: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node.Node{Host: host.Real(), Engine: engine{all: []containers.Container{{ID: "a", State: containers.StateRunning}}, takes: c.takes}}
+				probe := nodefile.Probe{Exec: []string{"check"}, Interval: time.Second, StartPeriod: time.Minute, Timeout: c.timeout}
+				sick := Unhealthy(t.Context(), n, []generation.Service{{Name: "a", Healthcheck: []nodefile.Probe{probe}}})
+				if why := sick["a"]; (why == nil) != (c.want == "") || why != nil && !strings.HasPrefix(why.Error(), c.want) {
+					t.Errorf("got %v, want %q", why, c.want)
+				}
+			})
+		})
+	}
+}
