@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
@@ -73,9 +74,12 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	for _, s := range current.Services {
 		row := ServiceStatus{Name: s.Name, Image: s.Ref, ImageID: s.Image.ID, Generation: s.Origin, Health: "unknown"}
 		c, err := a.node.Container(ctx, s.Name, s.Origin)
-		if err != nil {
+		switch {
+		case errors.Is(err, containers.ErrNotFound):
 			row.State, row.Why = "missing", "run `kollet verify`, then `kollet upgrade` to repair it"
-		} else {
+		case err != nil:
+			row.State, row.Why = "unknown", err.Error()
+		default:
 			row.State, row.Container, row.PID, row.Since, row.Restarts = string(c.State), c.ID, c.PID, c.Started, c.Restarts
 			row.Health, row.Why = a.health(ctx, c, s)
 			if c.State == containers.StateExited || c.State == containers.StateRestarting && !c.Finished.IsZero() {

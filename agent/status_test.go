@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,5 +88,33 @@ func TestStatusDuringAnUpgrade(t *testing.T) {
 	s, err = New(n).Status(t.Context())
 	if err != nil || s.Running != "" || !s.Interrupted {
 		t.Errorf("after it: %+v, %v", s, err)
+	}
+}
+
+// lost is an engine that answers, but not what containers it has.
+type lost struct {
+	failing
+	err error
+}
+
+func (l lost) List(context.Context, map[string]string) ([]containers.Container, error) {
+	return nil, l.err
+}
+
+// A container is missing if the engine says so, and not if the engine does not say.
+func TestStatusOfAMissingContainer(t *testing.T) {
+	for err, want := range map[error]string{nil: "missing", errors.New("the shim does not answer"): "unknown"} {
+		n := node.Node{Root: t.TempDir(), Host: host.Real(), Engine: lost{err: err}}
+		g := generation.Generation{Number: 1, Services: []generation.Service{{Name: "one", Origin: 1}}}
+		if err := errors.Join(n.Store().Write(g, nil, func(string) error { return nil }), n.Store().SetCurrent(1)); err != nil {
+			t.Fatal(err)
+		}
+		s, serr := New(n).Status(t.Context())
+		if serr != nil {
+			t.Fatal(serr)
+		}
+		if got := s.Services[0]; got.State != want || s.Healthy || err != nil && got.Why != err.Error() {
+			t.Errorf("%v: %+v", err, got)
+		}
 	}
 }
