@@ -22,6 +22,10 @@ type staying struct {
 	t0 time.Time
 }
 
+func (e *staying) List(context.Context, map[string]string) ([]containers.Container, error) {
+	return []containers.Container{e.at(time.Since(e.t0))}, nil
+}
+
 func (e *staying) Inspect(context.Context, string) (containers.Container, error) {
 	return e.at(time.Since(e.t0)), nil
 }
@@ -32,17 +36,19 @@ func (e *staying) Exec(context.Context, string, containers.Exec) (int, error) { 
 // its probes to the last; after a restart in the upgrade for longer.
 func TestReconnects(t *testing.T) {
 	for name, c := range map[string]struct {
-		exits []time.Duration // when the engine restarts it, from the beginning of the upgrade
-		stays bool            // after the last of them
+		exits []time.Duration // when it exits, from the beginning of verify
+		again time.Duration   // how long the engine takes to start it again; negative: never
 		took  time.Duration
 		want  string
 	}{
-		"keeps running":                     {nil, true, 2 * time.Second, ""},
-		"was restarted before":              {[]time.Duration{-time.Hour}, true, 2 * time.Second, ""},
-		"is restarted while it is verified": {[]time.Duration{time.Second}, true, 2 * time.Second, "web: did not keep running (restarts: 1, state: running)"},
-		"exited in the upgrade":             {[]time.Duration{-time.Second}, true, 30 * time.Second, ""},
-		"exits repeatedly":                  {[]time.Duration{-time.Second, 19 * time.Second}, true, 30 * time.Second, "web: did not keep running (restarts: 2, state: running)"},
-		"is between two runs":               {[]time.Duration{time.Second}, false, 2 * time.Second, "web: did not keep running (restarts: 1, state: restarting)"},
+		"keeps running":                     {nil, 0, 2 * time.Second, ""},
+		"was restarted before":              {[]time.Duration{-time.Hour}, 0, 2 * time.Second, ""},
+		"is restarted while it is verified": {[]time.Duration{time.Second}, 0, 2 * time.Second, "web: did not keep running (restarts: 1, state: running)"},
+		"exited in the upgrade":             {[]time.Duration{-time.Second}, 0, 30 * time.Second, ""},
+		"exits repeatedly":                  {[]time.Duration{-time.Second, 19 * time.Second}, 0, 30 * time.Second, "web: did not keep running (restarts: 2, state: running)"},
+		"is between two runs":               {[]time.Duration{time.Second}, -1, 2 * time.Second, "web: did not keep running (restarts: 1, state: restarting)"},
+		"is between two runs at first":      {[]time.Duration{-time.Second}, 5 * time.Second, 30*time.Second + 4270*time.Millisecond, ""}, // pauses of 10 ms doubled seven times, then of a second
+		"does not run again":                {[]time.Duration{-time.Second}, -1, time.Minute, "web: not healthy within 1m0s: container is restarting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -53,8 +59,8 @@ func TestReconnects(t *testing.T) {
 						if since < exit {
 							break
 						}
-						now.Restarts, now.PID, now.Started = i+1, now.PID+1, verified.Add(exit)
-						if i == len(c.exits)-1 && !c.stays {
+						now.Restarts, now.PID, now.Started = i+1, now.PID+1, verified.Add(exit+c.again)
+						if c.again < 0 || since < exit+c.again {
 							now.State = containers.StateRestarting
 						}
 					}
@@ -62,7 +68,7 @@ func TestReconnects(t *testing.T) {
 				}}}
 				tx := &transaction{node: n, to: generation.Generation{Number: 2, Created: verified.Add(-time.Minute)}}
 				probe := nodefile.Probe{Exec: []string{"true"}, StartPeriod: time.Minute, Timeout: time.Minute, Interval: time.Second, Stable: 2 * time.Second}
-				err := tx.reconnects(t.Context(), generation.Service{Name: "web", Origin: 1, Healthcheck: []nodefile.Probe{probe}}, containers.Container{ID: "c"})
+				err := tx.staysHealthy(t.Context(), generation.Service{Name: "web", Origin: 1, Healthcheck: []nodefile.Probe{probe}})
 				got := ""
 				if err != nil {
 					got = err.Error()

@@ -20,7 +20,7 @@ import (
 
 // exitGrace is how long after a failed probe kollet waits for the service's
 // process to exit: the probe may fail, through the engine, before the exit is seen.
-const exitGrace = 200 * time.Millisecond
+const exitGrace = 2 * time.Second
 
 // verify decides whether the new generation is trusted: every service, changed or
 // not, is healthy and stays healthy.
@@ -95,11 +95,11 @@ func (t *transaction) staysHealthy(ctx context.Context, s generation.Service) er
 	if err != nil {
 		return err
 	}
+	if s.Origin != t.to.Number {
+		return t.reconnects(ctx, s, c.ID)
+	}
 	if c.State != containers.StateRunning {
 		return failure{s.Name, c.ID, fmt.Errorf("container is %s", c.State)}
-	}
-	if s.Origin != t.to.Number {
-		return t.reconnects(ctx, s, c)
 	}
 	if err := health.Stable(ctx, health.Of(t.node.Engine, t.node.Host, c, s.User), s.Healthcheck); err != nil {
 		return failure{s.Name, c.ID, err}
@@ -114,13 +114,10 @@ const restartedStable = 30 * time.Second
 // reconnects verifies a service that was not replaced, and therefore is not watched. It
 // may have to reconnect to its peers, and the engine may restart it. But from the
 // first success of its probes to the last it has to be the same run.
-func (t *transaction) reconnects(ctx context.Context, s generation.Service, c containers.Container) error {
-	if err := health.Ready(ctx, health.Of(t.node.Engine, t.node.Host, c, s.User), s.Healthcheck); err != nil {
-		return failure{s.Name, c.ID, err}
-	}
-	first, err := t.node.Engine.Inspect(ctx, c.ID)
+func (t *transaction) reconnects(ctx context.Context, s generation.Service, id string) error {
+	first, err := awaitRun(ctx, t.node, s, id)
 	if err != nil {
-		return err
+		return failure{s.Name, id, err}
 	}
 	probes := slices.Clone(s.Healthcheck)
 	if first.Restarts > 0 && first.Started.After(t.to.Created) {
@@ -129,9 +126,57 @@ func (t *transaction) reconnects(ctx context.Context, s generation.Service, c co
 		}
 	}
 	if err := keepsRunning(ctx, t.node, s, first, probes); err != nil {
-		return failure{s.Name, c.ID, err}
+		return failure{s.Name, id, err}
 	}
 	return nil
+}
+
+// The pauses between two tries of awaitRun, the first and the longest.
+const (
+	firstRetry   = 10 * time.Millisecond
+	longestRetry = time.Second
+)
+
+// restartLimit is how long a service without probes may take to run again: engines wait
+// for up to a minute before they start a service again.
+const restartLimit = time.Minute
+
+// awaitRun waits until a service's probes have passed in one run of its container, and
+// returns the container as it was in that run. While the engine is about to start it, it is
+// looked up again before each try: the next run is another process.
+func awaitRun(ctx context.Context, n *node.Node, s generation.Service, id string) (containers.Container, error) {
+	limit := restartLimit
+	for i, p := range s.Healthcheck {
+		if i == 0 || p.StartPeriod > limit {
+			limit = p.StartPeriod
+		}
+	}
+	waiting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
+		c, err := n.Engine.Inspect(ctx, id)
+		if err != nil {
+			return c, err
+		}
+		switch c.State {
+		case containers.StateRunning:
+			err = health.Try(waiting, health.Of(n.Engine, n.Host, c, s.User), s.Healthcheck)
+		case containers.StateRestarting, containers.StateOther:
+			err = fmt.Errorf("container is %s", c.State)
+		default:
+			return c, fmt.Errorf("container is %s", c.State)
+		}
+		if err == nil {
+			return c, nil
+		}
+		select {
+		case <-ctx.Done():
+			return c, ctx.Err()
+		case <-waiting.Done():
+			return c, fmt.Errorf("not healthy within %v: %w", limit, err)
+		case <-time.After(wait):
+		}
+	}
 }
 
 // keepsRunning requires that the probes keep passing in the run of a container that

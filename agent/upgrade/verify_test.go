@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
@@ -34,7 +35,7 @@ func (e *quitter) Exec(context.Context, string, containers.Exec) (int, error) {
 		return 0, nil
 	}
 	go func() {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // the machine is busy
 		_ = e.process.Process.Kill()
 		_ = e.process.Wait()
 		close(e.ended)
@@ -72,5 +73,43 @@ func TestEndedService(t *testing.T) {
 	tx.watch.stop()
 	if err == nil || !strings.HasPrefix(err.Error(), "nova-compute: process exited with exit status 4") {
 		t.Errorf("%v", err)
+	}
+}
+
+// slowEngine is an engine that notices the exit of a container after a time.
+type slowEngine struct {
+	containers.Engine
+	notices time.Time
+}
+
+func (e slowEngine) Inspect(context.Context, string) (containers.Container, error) {
+	if time.Now().Before(e.notices) {
+		return containers.Container{State: containers.StateRunning}, nil
+	}
+	return containers.Container{State: containers.StateExited, ExitCode: 4}, nil
+}
+
+// The exit status is worth waiting for an engine that is busy.
+func TestExitCode(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		after time.Duration
+		code  int
+		ended bool
+	}{
+		"noticed":        {errProcessExited, 0, 4, true},
+		"noticed late":   {errProcessExited, 5 * time.Second, 4, true},
+		"never noticed":  {errProcessExited, time.Hour, 0, false},
+		"no exit":        {errors.New("not healthy"), time.Hour, 0, false},
+		"another reason": {errors.New("not healthy"), 0, 4, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &node.Node{Host: host.Real(), Engine: slowEngine{notices: time.Now().Add(c.after)}}
+				if code, ended := exitCode(t.Context(), n, failure{"a", "1", c.err}); code != c.code || ended != c.ended {
+					t.Errorf("got %d, %v", code, ended)
+				}
+			})
+		})
 	}
 }

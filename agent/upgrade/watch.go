@@ -141,8 +141,8 @@ func explain(ctx context.Context, n *node.Node, err error) error {
 }
 
 // engineDelay is how long an engine may take to notice that a process exited;
-// kollet notices first.
-const engineDelay = 2 * time.Second
+// kollet notices first. Nothing is lost by waiting: the process has exited.
+const engineDelay = 10 * time.Second
 
 // exitCode returns the exit status of a container that exited. If kollet knows
 // that the process exited, it waits for the engine to notice.
