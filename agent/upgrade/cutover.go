@@ -203,9 +203,11 @@ func (t *transaction) awaitAgain(ctx context.Context, m member) {
 // startAgain starts a container that ran before the cutover. It updates it before:
 // runc 1.1 takes a process that executes another program from a thread, as
 // kollet-start does, for one that has ended, and Docker's update then fails. A
-// paused container, which the cutover did not get to, cannot be started.
+// paused container, which the cutover did not get to, cannot be started, and one that the
+// cutover stopped not before the engine has noticed that it does not run.
 func (t *transaction) startAgain(ctx context.Context, c containers.Container, m member) error {
-	if c.State == containers.StatePaused {
+	exited := c.State == containers.StateRunning && !t.node.Host.Runs(c.PID, c.ID)
+	if exited || c.State == containers.StatePaused {
 		if err := stopSafely(ctx, t.node, c, m.old); err != nil {
 			return err
 		}

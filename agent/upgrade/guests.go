@@ -41,6 +41,9 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 		}
 		for _, id := range running[m.name] {
 			c, err := t.node.Engine.Inspect(ctx, id)
+			if errors.Is(err, containers.ErrNotFound) {
+				continue // it was removed meanwhile
+			}
 			if err != nil {
 				return err
 			}

@@ -162,11 +162,11 @@ func stopFast(ctx context.Context, n *node.Node, old oldTask) error {
 		if _, err := protectContainer(ctx, n, at, old.sorter); err != nil {
 			return err
 		}
-		if err := killLeft(at); err != nil {
+		if err := killLeft(n, at); err != nil {
 			return err
 		}
 	}
-	return killLeft(old.cgroup)
+	return killLeft(n, old.cgroup)
 }
 
 // killTime is how long a process may take to exit after it was killed.
@@ -188,25 +188,31 @@ func end(n *node.Node, old oldTask) error {
 	if err := old.process.Signal(unix.SIGKILL); err != nil {
 		return err
 	}
-	exited, err := old.process.Exited(killTime)
+	return awaitKilled(n, old.process)
+}
+
+// awaitKilled waits until a process that was killed has exited.
+func awaitKilled(n *node.Node, p *host.Process) error {
+	exited, err := p.Exited(killTime)
 	if err != nil || exited {
 		return err
 	}
-	if err := n.Host.Killed(old.process.PID); err != nil {
+	if err := n.Host.Hangs(p.PID); err != nil {
 		return err
 	}
-	return fmt.Errorf("process %d has not exited %v after it was killed", old.process.PID, killTime)
+	return fmt.Errorf("process %d has not exited %v after it was killed", p.PID, killTime)
 }
 
 // killLeft kills the processes that are left in a container after its first one
 // exited. The runtime is about to do the same; kollet does not wait for it, so
 // that nothing of the old service runs when the new one starts. Guests and their
 // helpers were moved out before.
-func killLeft(cgroup host.Cgroup) error {
+func killLeft(n *node.Node, cgroup host.Cgroup) error {
 	pids, err := cgroup.Processes()
 	if err != nil {
 		return err
 	}
+	var killed []*host.Process
 	for _, pid := range pids {
 		p, err := host.Open(pid)
 		if errors.Is(err, host.ErrExited) {
@@ -222,17 +228,22 @@ func killLeft(cgroup host.Cgroup) error {
 		if err := p.Signal(unix.SIGKILL); err != nil {
 			return err
 		}
-		if _, err := p.Exited(time.Second); err != nil {
+		killed = append(killed, p)
+	}
+	for _, p := range killed {
+		if err := awaitKilled(n, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// cleanUp lets the engine notice that the containers have stopped.
+// cleanUp lets the engine notice that the containers have stopped. One that was created
+// manually may be removed by the engine as soon as it has stopped (docker run --rm).
 func (t *transaction) cleanUp(ctx context.Context, stopping []oldTask) error {
 	for _, old := range stopping {
-		if err := t.node.Engine.Stop(ctx, old.container.ID, old.service.StopGracePeriod); err != nil {
+		err := t.node.Engine.Stop(ctx, old.container.ID, old.service.StopGracePeriod)
+		if err != nil && !errors.Is(err, containers.ErrNotFound) {
 			return fmt.Errorf("clean up after %s: %w", old.service.Name, err)
 		}
 	}
@@ -258,7 +269,7 @@ func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s gen
 			}
 		}
 	}
-	if err := n.Engine.Stop(ctx, c.ID, s.StopGracePeriod); err != nil {
+	if err := n.Engine.Stop(ctx, c.ID, s.StopGracePeriod); err != nil && !errors.Is(err, containers.ErrNotFound) {
 		return err
 	}
 	return n.Host.Hanging(c.ID)

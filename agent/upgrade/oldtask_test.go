@@ -3,12 +3,17 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -17,6 +22,7 @@ type wards struct {
 	containers.Engine
 	all    []containers.Container
 	manual containers.Container
+	gone   bool // what is stopped is removed at once
 	did    []string
 }
 
@@ -40,6 +46,14 @@ func (e *wards) Update(_ context.Context, id, _ string, restart containers.Resta
 
 func (e *wards) Stop(_ context.Context, id string, _ time.Duration) error {
 	e.did = append(e.did, "stop "+id)
+	if e.gone {
+		return containers.ErrNotFound
+	}
+	return nil
+}
+
+func (e *wards) Start(_ context.Context, id string) error {
+	e.did = append(e.did, "start "+id)
 	return nil
 }
 
@@ -116,4 +130,119 @@ func TestRanBefore(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0].ID != "a2" || got[1].ID != "a1" {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+// A container that was created manually may be removed when it stops.
+func TestRemovedWhenItStops(t *testing.T) {
+	c := containers.Container{ID: "manual", State: containers.StateRestarting}
+	n := newCutoverNode(t)
+	n.node.Engine = &wards{all: []containers.Container{c}, gone: true}
+	tx := newTransaction(n.node, nil, generation.Generation{})
+	if err := tx.stopOld(t.Context(), oldTask{container: c}); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if err := tx.cleanUp(t.Context(), []oldTask{{container: c}}); err != nil {
+		t.Errorf("clean up: %v", err)
+	}
+}
+
+// A rollback starts what ran before. What the engine still takes for running has to have
+// stopped for the engine first: else it is not started, or started and counted as a crash.
+func TestStartAgain(t *testing.T) {
+	n := newCutoverNode(t)
+	runs, exited := n.start("/docker/runs", loop), n.start("/docker/exited", loop)
+	n.write(fmt.Sprintf("proc/%d/task/%[1]d/stat", exited.Process.Pid), fmt.Sprintf("%d (sh) Z 1 3", exited.Process.Pid)+strings.Repeat(" 0", 20))
+	for _, c := range []struct {
+		container containers.Container
+		stops     bool
+	}{
+		{containers.Container{ID: "runs", State: containers.StateRunning, PID: runs.Process.Pid}, false},
+		{containers.Container{ID: "exited", State: containers.StateRunning, PID: exited.Process.Pid}, true},
+		{containers.Container{ID: "gone", State: containers.StateRunning, PID: 1 << 23}, true},
+		{containers.Container{ID: "reused", State: containers.StateRunning, PID: runs.Process.Pid}, true},
+		{containers.Container{ID: "stopped", State: containers.StateExited}, false},
+		{containers.Container{ID: "paused", State: containers.StatePaused, PID: runs.Process.Pid}, true},
+	} {
+		id := c.container.ID
+		engine := &wards{all: []containers.Container{c.container}}
+		n.node.Engine = engine
+		tx := newTransaction(n.node, nil, generation.Generation{})
+		if err := tx.startAgain(t.Context(), c.container, member{name: "a"}); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		want := []string{"update " + id + " always", "start " + id}
+		if c.stops {
+			want = slices.Insert(want, 0, "stop "+id)
+		}
+		if !slices.Equal(engine.did, want) {
+			t.Errorf("%s: did %q, want %q", id, engine.did, want)
+		}
+	}
+}
+
+// fleeting is an engine whose container is removed after it was listed.
+type fleeting struct{ wards }
+
+func (e *fleeting) Inspect(context.Context, string) (containers.Container, error) {
+	return containers.Container{}, containers.ErrNotFound
+}
+
+// A container that is removed while its guests are looked for has none.
+func TestProtectGuestsOfARemovedContainer(t *testing.T) {
+	old := made("a", 1)
+	old.State = containers.StateRunning
+	n := newCutoverNode(t)
+	n.node.Engine = &fleeting{wards{all: []containers.Container{old}}}
+	tx := newTransaction(n.node, nil, generation.Generation{})
+	tx.to.Number = 2
+	if err := tx.protectGuests(t.Context(), group{{name: "a", old: generation.Service{Name: "a", Guests: &nodefile.Guests{}}}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is left in a container is gone when its successor starts, however long that takes.
+func TestKillLeftWaits(t *testing.T) {
+	n := newCutoverNode(t)
+	first, left := n.start("/docker/abc", loop), n.start("/docker/abc", loop)
+	n.list("/docker/abc", left)
+	task := n.task(generation.Service{}, first)
+	release := holdExit(t, left.Process.Pid)
+	killed := make(chan error, 1)
+	go func() { killed <- killLeft(n.node, task.cgroup) }()
+	select {
+	case err := <-killed:
+		release()
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(2 * time.Second): // it once waited for one
+	}
+	release()
+	if err := <-killed; err != nil || !ended(t, left) {
+		t.Errorf("%v", err)
+	}
+}
+
+// holdExit keeps a process that is killed from exiting until it is released: a tracer may
+// look at it first (PTRACE_O_TRACEEXIT, ptrace(2)).
+func holdExit(t *testing.T, pid int) (release func()) {
+	t.Helper()
+	held, released, done := make(chan error), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // which is the tracer
+		defer runtime.UnlockOSThread()
+		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEEXIT, 0, 0)
+		if errno != 0 {
+			held <- errno
+			return
+		}
+		held <- nil
+		<-released
+		var status unix.WaitStatus
+		_, _ = unix.Wait4(pid, &status, unix.WALL, nil)
+		_ = unix.PtraceDetach(pid)
+	}()
+	if err := <-held; err != nil {
+		t.Fatal(err)
+	}
+	return func() { close(released); <-done }
 }
