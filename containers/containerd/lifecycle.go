@@ -221,7 +221,7 @@ func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, fro
 	}
 	select {
 	case status := <-ended:
-		return status.Error()
+		return endOf(status)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(time.Duration(math.Ceil(grace.Seconds())) * time.Second):
@@ -231,12 +231,21 @@ func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, fro
 	}
 	select {
 	case status := <-ended:
-		return status.Error()
+		return endOf(status)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(containers.KillTime):
 		return containers.ErrNotKilled
 	}
+}
+
+// endOf returns why a wait for a task's exit failed. A task that does not exist any longer
+// has exited: the restart monitor deletes tasks too.
+func endOf(status client.ExitStatus) error {
+	if err := status.Error(); !errdefs.IsNotFound(err) {
+		return err
+	}
+	return nil
 }
 
 func alive(s client.Status) bool { return s.Status == client.Running || paused(s) }

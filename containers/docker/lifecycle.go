@@ -73,7 +73,7 @@ func (e *Engine) Update(ctx context.Context, id, name string, restart containers
 }
 
 // noticeTime is how long the engine may take to notice that a process exited.
-const noticeTime = 5 * time.Second
+const noticeTime = containers.KillTime
 
 // setPolicy sets a restart policy. The engine also asks runc to update the cgroup, which
 // runc refuses for a process that has exited. It passes once the engine has
