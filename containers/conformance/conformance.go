@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -110,6 +112,24 @@ func (s *suite) script(text string) containers.Spec {
 		Command:     []string{text},
 		NetworkMode: "host",
 		Restart:     containers.RestartNo,
+	}
+}
+
+// paced returns the spec of a container that runs a shell script, and what lets the script
+// continue at the next "read x <&9": a busy machine may stretch or swallow any sleep.
+func (s *suite) paced(t *testing.T, text string) (spec containers.Spec, say func(word string)) {
+	t.Helper()
+	gate := t.TempDir()
+	must(t, syscall.Mkfifo(filepath.Join(gate, "fifo"), 0o600))
+	words, err := os.OpenFile(filepath.Join(gate, "fifo"), os.O_RDWR, 0) // so that neither side waits for the other to open it
+	must(t, err)
+	t.Cleanup(func() { words.Close() })
+	spec = s.script("exec 9< /gate/fifo; " + text)
+	spec.Mounts = []containers.Mount{{Type: containers.Bind, Source: gate, Target: "/gate"}}
+	return spec, func(word string) {
+		t.Helper()
+		_, err := words.WriteString(word + "\n")
+		must(t, err)
 	}
 }
 

@@ -4,10 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,7 +13,7 @@ import (
 
 var logTests = []test{
 	{"output and errors, all or the last lines", func(t *testing.T, s *suite) {
-		id := s.start(t, s.script("echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three; sleep 0.05; printf end"))
+		id := s.printed(t, "echo one; read x <&9; echo two >&2; read x <&9; echo three; read x <&9; printf end")
 		s.await(t, id, containers.StateExited)
 		for tail, want := range map[int]string{0: "one\ntwo\nthree\nend", 1: "end", 2: "three\nend", 9: "one\ntwo\nthree\nend"} {
 			equal(t, "log", strings.TrimSuffix(s.logs(t, id, containers.LogOptions{Tail: tail}), "\n"), want)
@@ -28,7 +25,7 @@ var logTests = []test{
 	}},
 	{"since a time, with timestamps", func(t *testing.T, s *suite) {
 		begun := time.Now()
-		id := s.start(t, s.script("echo one; sleep 0.05; echo two; sleep 0.05; echo three"))
+		id := s.printed(t, "echo one; read x <&9; echo two; read x <&9; echo three; read x <&9")
 		s.await(t, id, containers.StateExited)
 		var times []time.Time
 		for line := range strings.Lines(s.logs(t, id, containers.LogOptions{Timestamps: true})) {
@@ -42,18 +39,15 @@ var logTests = []test{
 		if len(times) != 3 {
 			t.Fatalf("%d lines", len(times))
 		}
-		equal(t, "log since after the first line", s.logs(t, id, containers.LogOptions{Since: times[0].Add(time.Microsecond)}), "two\nthree\n")
+		equal(t, "log since after the first line", s.logs(t, id, containers.LogOptions{Since: times[0].Add(time.Nanosecond)}), "two\nthree\n")
 		equal(t, "log since the future", s.logs(t, id, containers.LogOptions{Since: times[2].Add(time.Hour)}), "")
 	}},
 	{"follow until the container exits", func(t *testing.T, s *suite) {
-		gate := t.TempDir()
-		must(t, syscall.Mkfifo(filepath.Join(gate, "fifo"), 0o600))
-		spec := s.script("echo one; read x < /gate/fifo; echo two >&2; echo three; exit 3")
-		spec.Mounts = []containers.Mount{{Type: containers.Bind, Source: gate, Target: "/gate"}}
+		spec, say := s.paced(t, "echo one; read x <&9; echo two >&2; echo three; exit 3")
 		id := s.start(t, spec)
 		lines, ended := s.follow(t, t.Context(), id)
 		equal(t, "first line", <-lines, "one")
-		must(t, os.WriteFile(filepath.Join(gate, "fifo"), []byte("go\n"), 0))
+		say("go")
 		got := map[string]bool{<-lines: true, <-lines: true}
 		if !got["two"] || !got["three"] {
 			t.Errorf("got %v", got)
@@ -82,6 +76,19 @@ var logTests = []test{
 			t.Errorf("%d bytes kept, including the first line: %v", len(out), strings.Contains(out, "line 0 of"))
 		}
 	}},
+}
+
+// printed starts a container whose script prints one, two and three, and waits after each.
+// It continues when the line is in the log, so that the lines are there in this order.
+func (s *suite) printed(t *testing.T, script string) string {
+	t.Helper()
+	spec, say := s.paced(t, script)
+	id := s.start(t, spec)
+	for _, line := range []string{"one\n", "two\n", "three\n"} {
+		eventually(t, "the log has the line "+line, func() bool { return strings.Contains(s.logs(t, id, containers.LogOptions{}), line) })
+		say("go")
+	}
+	return id
 }
 
 // follow sends a container's lines as they arrive, and then the result of Logs.
