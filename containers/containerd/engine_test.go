@@ -3,6 +3,7 @@ package containerd_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -240,6 +241,30 @@ func TestContainerd(t *testing.T) {
 		if now.State != containers.StateRestarting && now.State != containers.StateRunning {
 			t.Errorf("it is %s with the new task", now.State)
 		}
+	})
+
+	t.Run("log of a paused container is followed", func(t *testing.T) {
+		// The restart monitor would start the container again, because it is not "running".
+		defer func(was containers.Restart) { spec.Restart = was }(spec.Restart)
+		spec.Restart = containers.RestartNo
+		id, c := create(t)
+		defer discard(t, id)
+		must(t, engine.Start(t.Context(), id))
+		task, err := c.Task(t.Context(), nil)
+		must(t, err)
+		must(t, task.Pause(t.Context()))
+		ended := make(chan error, 1)
+		go func() {
+			ended <- engine.Logs(t.Context(), id, containers.LogOptions{Follow: true}, io.Discard)
+		}()
+		select {
+		case err := <-ended:
+			t.Errorf("it ended: %v", err)
+			ended <- nil
+		case <-time.After(4 * time.Second): // longer than the end of an exited container's log is waited for
+		}
+		must(t, engine.Stop(t.Context(), id, 0))
+		must(t, <-ended)
 	})
 
 	t.Run("image pulled with another tool", func(t *testing.T) {

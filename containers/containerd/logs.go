@@ -99,13 +99,15 @@ type logEnd struct {
 	failed error     // why its state is unknown
 }
 
+// running reports whether the container may still print: it runs, is paused, or is about to
+// run.
 func (l *logEnd) running() bool {
 	now, err := l.engine.look(l.ctx, l.id)
 	if err != nil {
 		l.failed = err
 		return false
 	}
-	return now.Status.Status == client.Running
+	return alive(now.Status) || now.Status.Status == client.Created
 }
 
 // reached reports whether the container has exited and all its output is written.
@@ -150,7 +152,8 @@ func (e *Engine) writing(id string) bool {
 		return false
 	}
 	defer file.Close()
-	return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
+	found := unix.Flock_t{Type: unix.F_WRLCK} // it is not taken: another caller would take it for a writer's
+	return unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, &found) == nil && found.Type != unix.F_UNLCK
 }
 
 // parseLimits parses the log writer's argument: bytes per file, number of files.

@@ -43,7 +43,7 @@ func WriteLog(args []string) error {
 		return err
 	}
 	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH); err != nil { // the previous run's writer may still be reading
+	if err := unix.FcntlFlock(lock.Fd(), unix.F_OFD_SETLKW, &unix.Flock_t{Type: unix.F_RDLCK}); err != nil { // shared: the previous run's writer may still be reading
 		return err
 	}
 	_ = countRun(dir) // a service that is not counted is better than none
