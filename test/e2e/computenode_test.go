@@ -108,13 +108,12 @@ func (c *compute) Lives(before agent.Guest) {
 // connected requires that a service has a connection to RabbitMQ.
 func (c *compute) Connected(service string) {
 	c.T.Helper()
-	for range 100 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if slices.ContainsFunc(c.rabbit.Connections(c.T), func(conn machine.Connection) bool {
 			return strings.HasPrefix(conn.Name, service) && conn.State == "running"
 		}) {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 	c.T.Fatalf("%s has no connection: %+v", service, c.rabbit.Connections(c.T))
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -22,7 +22,7 @@ func interrupted(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.Must(0, "bootstrap")
 	alpha, beta := n.Service("alpha"), n.Service("beta")
-	p.replaceCommand(n, "two", `command: [sulk]`)
+	p.staysInVerify(n)
 	cmd := n.Command("upgrade")
 	var out strings.Builder
 	cmd.Stderr = &out
@@ -37,25 +37,26 @@ func interrupted(t *testing.T, p *protocol) {
 	rolledBack(t, p, n, alpha, beta)
 }
 
+// staysInVerify writes a node file with which an upgrade does not leave verify by itself.
+func (p *protocol) staysInVerify(n *testNode) {
+	n.T.Helper()
+	p.replaceCommand(n, "two", `command: [sulk]`)
+	n.Write(node.DefaultNodeFile, strings.Replace(n.read(node.DefaultNodeFile), alphaStarts, "start_period: 10m", 1))
+}
+
 // awaitJournal waits until a step of a transaction begins.
 func awaitJournal(t *testing.T, n *testNode, to int, step string) {
 	t.Helper()
-	for range 500 {
+	n.await("step "+step+" begins", func() bool {
 		records, _ := journal.Read(n.Path(node.StateDir+"/journal"), to)
-		for _, r := range records {
-			if r.Step.String() == step {
-				return
-			}
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("step %s never began", step)
+		return slices.ContainsFunc(records, func(r journal.Record) bool { return r.Step.String() == step })
+	})
 }
 
 func locked(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.Must(0, "bootstrap")
-	p.replaceCommand(n, "two", `command: [sulk]`)
+	p.staysInVerify(n)
 	cmd := n.Command("upgrade")
 	check(t, cmd.Start())
 	awaitJournal(t, n, 2, "verify")
@@ -180,12 +181,7 @@ func engineRestart(t *testing.T, p *protocol) {
 	defer p.engine.Start()
 	contains(t, n.Must(1, "upgrade").Stderr, p.engine.Socket)
 	p.engine.Start()
-	for range 100 {
-		if n.Status().Healthy {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	n.await("the services are healthy", func() bool { return n.Status().Healthy })
 	n.Healthy(1)
 	n.Must(0, "verify")
 }

@@ -76,6 +76,7 @@ func (p *protocol) filledInCutover(t *testing.T, n *testNode, disk, again string
 	n.Write("/etc/kollet/node.yaml", strings.NewReplacer(
 		`command: [serve, "127.0.0.1:7002", /etc/beta.conf]`, fmt.Sprintf("command: [fill, /fill/data, %q]\n    volumes: [%q]", again, disk+"/fill:/fill"),
 		"user: nova", "user: root",
+		`"127.0.0.1:7002", start_period: 30s`, `"127.0.0.1:7002", start_period: 5s`,
 	).Replace(string(data)))
 
 	o := n.Must(1, "upgrade", "--force") // the disk is too small for the precheck

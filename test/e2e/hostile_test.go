@@ -60,7 +60,7 @@ func (h *hostile) configure(settings ...string) {
 
 // limits of a run of kollet: far more than it needs.
 const (
-	longestRun = time.Minute
+	longestRun = patience
 	mostMemory = 256 << 10 // kB
 )
 
@@ -195,7 +195,7 @@ func replacedCopy(t *testing.T, h *hostile) {
 }
 
 func endlessProbe(t *testing.T, h *hostile) {
-	h.configure(sane, "healthcheck: [{exec: [/bin/tiny, flood], start_period: 1s, interval: 50ms}]\n")
+	h.configure(sane, "healthcheck: [{exec: [/bin/tiny, flood], start_period: 10s, interval: 50ms}]\n")
 	contains(t, h.ends(1, "bootstrap").Stderr, "it printed more than")
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,50 @@ import (
 type testNode struct{ *nodetest.Node }
 
 type outcome = nodetest.Outcome
+
+// patience bounds how long a test waits for what is about to happen. It is far more than
+// a machine needs that is ten times slower than usual.
+const patience = 3 * time.Minute
+
+// await waits until a condition holds.
+func (n *testNode) await(what string, holds func() bool) {
+	n.T.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			n.T.Fatalf("still waiting: %s", what)
+		}
+	}
+}
+
+// when runs kollet and does something as soon as it has printed a text, which it has to.
+func (n *testNode) when(text string, do func(), args ...string) outcome {
+	n.T.Helper()
+	out := &listener{text: text, do: do}
+	cmd := n.Command(args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	_ = cmd.Run() // the exit status says it
+	out.doing.Wait()
+	o := outcome{Code: cmd.ProcessState.ExitCode(), Stdout: out.all.String()}
+	contains(n.T, o.Stdout, text)
+	return o
+}
+
+// listener keeps what is written to it, and does something when that contains a text.
+type listener struct {
+	text  string
+	do    func()
+	all   strings.Builder
+	once  sync.Once
+	doing sync.WaitGroup
+}
+
+func (l *listener) Write(p []byte) (int, error) {
+	l.all.Write(p)
+	if strings.Contains(l.all.String(), l.text) {
+		l.once.Do(func() { l.doing.Go(l.do) })
+	}
+	return len(p), nil
+}
 
 func newNodeOn(t testing.TB, engine nodetest.Engine) *testNode {
 	t.Helper()
@@ -40,8 +85,8 @@ func contains(t testing.TB, text string, words ...string) {
 // its process ID.
 func answer(t testing.TB, address string) string {
 	t.Helper()
-	for range 100 {
-		conn, err := net.DialTimeout("tcp", address, time.Second)
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		conn, err := net.DialTimeout("tcp", address, patience)
 		if err != nil {
 			time.Sleep(20 * time.Millisecond)
 			continue

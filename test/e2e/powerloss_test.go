@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/kollet/kollet/agent/firstboot"
 	"github.com/kollet/kollet/agent/node"
@@ -104,15 +103,6 @@ func shutDownBootstrap(t *testing.T, p *protocol) {
 	}
 	n.boot(0)
 	n.Healthy(n.finished().Generation)
-}
-
-func (n *testNode) await(what string, holds func() bool) {
-	n.T.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			n.T.Fatalf("still waiting: %s", what)
-		}
-	}
 }
 
 func killedAgain(t *testing.T, p *protocol) {

@@ -95,7 +95,7 @@ services:
     stop_grace_period: 5s
     config:
       - {content: "{{ .vars.word }}\ntoken = {{ secret \"token\" }}\n", dest: /etc/alpha.conf, owner: root, perm: "0600"}
-    healthcheck: [{exec: [/bin/tiny, ask, "127.0.0.1:7001"], start_period: 5s, stable: 200ms, interval: 50ms}]
+    healthcheck: [{exec: [/bin/tiny, ask, "127.0.0.1:7001"], start_period: 30s, stable: 200ms, interval: 50ms}]
   beta:
     image: tiny
     command: [serve, "127.0.0.1:7002", /etc/beta.conf]
@@ -103,9 +103,12 @@ services:
     depends_on: [alpha]
     config:
       - {content: "beta", dest: /etc/beta.conf, owner: nova, perm: "0600"}
-    healthcheck: [{tcp: "127.0.0.1:7002", start_period: 5s, stable: 200ms, interval: 50ms}]
+    healthcheck: [{tcp: "127.0.0.1:7002", start_period: 30s, stable: 200ms, interval: 50ms}]
 %s`, p.engine.Name, p.registry.Addr, word, tag, more))
 }
+
+// alphaStarts is alpha's start period in that file, the first one.
+const alphaStarts = "start_period: 30s"
 
 // same requires that a service still runs in the same container and process.
 func same(t testing.TB, before, after agent.ServiceStatus) {
@@ -207,7 +210,7 @@ func upgradeAndRollback(t *testing.T, p *protocol) {
 const gamma = `  gamma:
     image: tiny
     command: [serve, "127.0.0.1:7003"]
-    healthcheck: [{tcp: "127.0.0.1:7003", start_period: 5s, stable: 100ms}]
+    healthcheck: [{tcp: "127.0.0.1:7003", start_period: 30s, stable: 100ms}]
 `
 
 func addAndRemove(t *testing.T, p *protocol) {
@@ -305,7 +308,7 @@ func changedProbe(t *testing.T, p *protocol) {
 	alpha, beta := n.Service("alpha"), n.Service("beta")
 	data, err := os.ReadFile(n.Path("/etc/kollet/node.yaml"))
 	check(t, err)
-	n.Write("/etc/kollet/node.yaml", strings.Replace(string(data), "start_period: 5s", "start_period: 6s", 1))
+	n.Write("/etc/kollet/node.yaml", strings.Replace(string(data), alphaStarts, "start_period: 31s", 1))
 	n.Must(3, "plan", "--exit-code")
 	n.Must(0, "upgrade")
 	n.Healthy(2)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/node"
 )
 
 func brokenEntrypoint(t *testing.T, p *protocol) {
@@ -75,13 +76,14 @@ func silentService(t *testing.T, p *protocol) {
 	n.Must(0, "bootstrap")
 	alpha, beta := n.Service("alpha"), n.Service("beta")
 	p.replaceCommand(n, "two", `command: [sulk]`)
+	n.Write(node.DefaultNodeFile, strings.Replace(n.read(node.DefaultNodeFile), alphaStarts, "start_period: 5s", 1))
 	contains(t, n.Must(1, "upgrade").Stderr, "alpha", "not healthy within 5s", "127.0.0.1:7001")
 	rolledBack(t, p, n, alpha, beta)
 }
 
 func stubbornService(t *testing.T, p *protocol) {
 	n := p.node(t)
-	stay := strings.NewReplacer("gamma", "stubborn", `[serve, "127.0.0.1:7003"]`, "[stay]", `    healthcheck: [{tcp: "127.0.0.1:7003", start_period: 5s, stable: 100ms}]`, "    stop_grace_period: 300ms").Replace(gamma)
+	stay := strings.NewReplacer("gamma", "stubborn", `[serve, "127.0.0.1:7003"]`, "[stay]", `    healthcheck: [{tcp: "127.0.0.1:7003", start_period: 30s, stable: 100ms}]`, "    stop_grace_period: 300ms").Replace(gamma)
 	p.configure(n, "v1", "one", stay)
 	n.Must(0, "bootstrap")
 	p.configure(n, "v1", "one", strings.Replace(stay, "image: tiny", "image: tiny:v2", 1))

@@ -130,7 +130,7 @@ services:
     command: [%s, %q, %q]
     stop_grace_period: 1s
     volumes: [{source: %s, target: %[8]s}, {source: %[9]s, target: /volume}]
-    healthcheck: [{tcp: %[6]q, start_period: 2s, stable: 50ms, interval: 20ms}]
+    healthcheck: [{tcp: %[6]q, start_period: 20s, stable: 50ms, interval: 20ms}]
 `, s.engine.Name, s.registry.Addr, s.name, s.image, mode, s.address, s.file(), s.data, s.volume))
 }
 

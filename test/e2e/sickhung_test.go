@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -46,7 +45,7 @@ func (s *sickNode) freeze(c containers.Container) {
 	s.T.Helper()
 	run(s.T, exec.Command("fsfreeze", "--freeze", s.volume))
 	s.T.Cleanup(func() { _ = exec.Command("fsfreeze", "--unfreeze", s.volume).Run() }) // if the test fails
-	s.awaitTrue("the service hangs", func() bool {
+	s.await("the service hangs", func() bool {
 		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.PID))
 		return slices.ContainsFunc(stats, func(path string) bool {
 			stat, _ := os.ReadFile(path)
@@ -58,17 +57,6 @@ func (s *sickNode) freeze(c containers.Container) {
 func (s *sickNode) thaw() {
 	s.T.Helper()
 	run(s.T, exec.Command("fsfreeze", "--unfreeze", s.volume))
-}
-
-func (s *sickNode) awaitTrue(what string, holds func() bool) {
-	s.T.Helper()
-	for range 1000 {
-		if holds() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	s.T.Fatalf("not within 10 seconds: %s", what)
 }
 
 // killedAndThere reports whether a container's process was killed and is there still.
@@ -102,7 +90,7 @@ func (s *sickNode) survivesHanging(rows []sickRow) {
 	s.configure(writing)
 	upgrade := s.Command("upgrade")
 	check(s.T, upgrade.Start())
-	s.awaitTrue("kollet kills the service", func() bool { return killedAndThere(old) })
+	s.await("kollet kills the service", func() bool { return killedAndThere(old) })
 	check(s.T, upgrade.Process.Kill())
 	_ = upgrade.Wait()
 	s.once(func() { s.Must(row.recover, "recover") })
@@ -144,7 +132,7 @@ func (s *sickNode) hangs(old containers.Container) {
 // gone waits until the engine has noticed that a container exited.
 func (s *sickNode) gone(old containers.Container) {
 	s.T.Helper()
-	s.awaitTrue("the service exits", func() bool {
+	s.await("the service exits", func() bool {
 		now, err := s.Engine.Inspect(context.Background(), old.ID)
 		check(s.T, err)
 		return now.PID != old.PID && syscall.Kill(old.PID, 0) != nil

@@ -36,7 +36,7 @@ var ailments = map[string]ailment{
 	"restarting": {begin: func(s *sickNode, c containers.Container) {
 		check(s.T, os.Remove(s.file())) // it needs this file to start
 		s.kill(c)
-		s.await(c.ID, func(now containers.Container) bool {
+		s.becomes(c.ID, func(now containers.Container) bool {
 			return now.State == containers.StateRestarting || now.Restarts > 0
 		})
 	}},
@@ -51,12 +51,12 @@ var ailments = map[string]ailment{
 	"killed": {begin: func(s *sickNode, c containers.Container) {
 		check(s.T, s.Engine.Update(context.Background(), c.ID, "alpha", containers.RestartNo))
 		s.kill(c)
-		s.await(c.ID, func(now containers.Container) bool { return now.State == containers.StateExited })
+		s.becomes(c.ID, func(now containers.Container) bool { return now.State == containers.StateExited })
 	}},
 	"killed for memory": {begin: func(s *sickNode, c containers.Container) {
 		machine.NewCgroups(s.T).LimitMemory(c.PID, 32<<20)
 		check(s.T, syscall.Kill(c.PID, syscall.SIGUSR1)) // it takes all that it can get
-		s.await(c.ID, func(now containers.Container) bool {
+		s.becomes(c.ID, func(now containers.Container) bool {
 			return now.State == containers.StateRunning && now.Restarts > 0
 		})
 	}},
@@ -127,17 +127,14 @@ func (s *sickNode) remove(c containers.Container) {
 	check(s.T, s.Engine.Remove(context.Background(), c.ID))
 }
 
-func (s *sickNode) await(id string, holds func(containers.Container) bool) {
+// becomes waits until a container is as required.
+func (s *sickNode) becomes(id string, holds func(containers.Container) bool) {
 	s.T.Helper()
-	for range 500 {
+	s.await("the container gets into the state", func() bool {
 		c, err := s.Engine.Inspect(context.Background(), id)
 		check(s.T, err)
-		if holds(c) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	s.T.Fatal("the container never got into the state")
+		return holds(c)
+	})
 }
 
 // hold keeps a container from being removed until the test ends: the engine may not

@@ -42,12 +42,12 @@ services:
     image: tiny
     pid: host
     command: [host, "127.0.0.1:7001", %s]
-    healthcheck: [{tcp: "127.0.0.1:7001", start_period: 5s, stable: 50ms, interval: 50ms}]
+    healthcheck: [{tcp: "127.0.0.1:7001", start_period: 30s, stable: 50ms, interval: 50ms}]
     guests: {list: [/bin/tiny, say, %s, %s, %s]}
   beta:
     image: tiny:v1
     command: %s
-    healthcheck: [{tcp: "127.0.0.1:7002", start_period: 1m, stable: 50ms, interval: 50ms}]
+    healthcheck: [{tcp: "127.0.0.1:7002", start_period: 10m, stable: 50ms, interval: 50ms}]
 `, p.engine.Name, p.registry.Addr, tag, guests, firstGuest, secondGuest, thirdGuest, beta))
 }
 
@@ -118,7 +118,7 @@ func processes(args ...string) []string {
 // processOf waits for the only process with these first arguments.
 func (n *testNode) processOf(args ...string) string {
 	n.T.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if found := processes(args...); len(found) == 1 {
 			return found[0]
 		} else if time.Now().After(end) {

@@ -5,7 +5,7 @@
 //	                            takes memory without end after SIGUSR1
 //	tiny fail TEXT [FILE]       prints TEXT and FILE, and exits with status 3
 //	tiny sulk ADDRESS           runs, but does not listen
-//	tiny leave ADDRESS DELAY    answers, and exits with status 4 after DELAY
+//	tiny leave ADDRESS DELAY    answers once, and exits with status 4 after DELAY
 //	tiny jam FILE [ADDRESS]     writes to FILE all the time, and answers
 //	tiny ask ADDRESS            prints the answer of a service; used as a probe
 //	tiny host ADDRESS UUID      answers, and starts a process that looks like a guest, and the
@@ -87,7 +87,7 @@ func run(args []string) {
 	case "leave":
 		delay, err := time.ParseDuration(args[2])
 		check(err)
-		go serve(args[1], "")
+		go answerOnce(args[1])
 		time.Sleep(delay)
 		fmt.Println("tiny leaves")
 		os.Exit(4)
@@ -166,6 +166,17 @@ func serve(address, file string) {
 		_, _ = io.WriteString(conn, answer)
 		_ = conn.Close()
 	}
+}
+
+// answerOnce does not answer a second time, however long the exit takes on a busy machine.
+func answerOnce(address string) {
+	listener, err := net.Listen("tcp", address)
+	check(err)
+	conn, err := listener.Accept()
+	check(err)
+	check(listener.Close())
+	_, _ = fmt.Fprintln(conn, os.Getpid())
+	_ = conn.Close()
 }
 
 // jam writes to a file all the time: it hangs in the kernel while the file system is
