@@ -60,11 +60,10 @@ func (v *victim) endGuest() error {
 	if err := v.guest.Kill(); err != nil && !v.exposed {
 		return fmt.Errorf("the guest is lost: %w", err)
 	}
-	for range 500 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if v.guest.Signal(syscall.Signal(0)) != nil {
 			return nil
 		}
-		time.Sleep(time.Millisecond)
 	}
 	return errors.New("the guest cannot be ended")
 }

@@ -76,14 +76,14 @@ services:
     command: [serve, "127.0.0.1:%d", /etc/word]
     guests: {list: [/bin/tiny, say, %s]}
     %s
-    healthcheck: [{tcp: "127.0.0.1:%d", start_period: 5s, stable: 20ms, interval: 10ms}]
+    healthcheck: [{tcp: "127.0.0.1:%d", start_period: 15s, stable: 20ms, interval: 10ms}]
   beta:
     image: tiny
     pid: host
     command: %s
     depends_on: [alpha]
     %s
-    healthcheck: [{exec: [/bin/tiny, ask, "127.0.0.1:%d"], start_period: 5s, stable: 20ms, interval: 10ms}]
+    healthcheck: [{exec: [/bin/tiny, ask, "127.0.0.1:%d"], start_period: 15s, stable: 20ms, interval: 10ms}]
 `, v.engine.Name, v.registry.Addr, tag, tag, v.port, v.uuid, config, v.port, beta, config, v.port+1))
 }
 

@@ -221,12 +221,12 @@ func (v *victim) clean() error {
 
 // answer returns what the service at a port answers.
 func answer(port int) (pid int, word string) {
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Minute)
 	if err != nil {
 		return 0, err.Error()
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = fmt.Fscanln(conn, &pid, &word)
 	return pid, word
 }

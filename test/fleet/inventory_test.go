@@ -46,7 +46,7 @@ kollet_node:
       config:
         - {content: !unsafe "{{ .vars.word }}\ntoken = {{ secret \"token\" }}\n", dest: /etc/alpha.word, owner: root, perm: "0600"}
         - {content: !unsafe "[main]\nword = {{ .vars.word }}\n", format: ini, overrides: [alpha.conf], dest: /etc/alpha.conf, owner: root, perm: "0600"}
-      healthcheck: [{tcp: !unsafe "127.0.0.1:{{ .vars.probe }}", start_period: 2s, stable: 500ms, interval: 50ms}]
+      healthcheck: [{tcp: !unsafe "127.0.0.1:{{ .vars.probe }}", start_period: 10s, stable: 500ms, interval: 50ms}]
     beta:
       image: tiny
       command: [serve, "127.0.0.1:7002", /etc/beta.word]
@@ -54,7 +54,7 @@ kollet_node:
       depends_on: [alpha]
       config:
         - {content: !unsafe "{{ .vars.word }}\n", dest: /etc/beta.word, owner: root, perm: "0600"}
-      healthcheck: [{tcp: "127.0.0.1:7002", start_period: 5s, stable: 500ms, interval: 50ms}]
+      healthcheck: [{tcp: "127.0.0.1:7002", start_period: 1m, stable: 500ms, interval: 50ms}]
 `, binary, secret, site.RegistryAddr))
 }
 
