@@ -2,6 +2,7 @@ package containerd_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -243,6 +245,33 @@ func TestContainerd(t *testing.T) {
 		}
 	})
 
+	t.Run("start while the restart monitor starts it", func(t *testing.T) {
+		defer func(was []string) { spec.Entrypoint = was }(spec.Entrypoint)
+		spec.Entrypoint = []string{"/bin/false"}
+		id, c := create(t)
+		defer discard(t, id)
+		must(t, engine.Start(t.Context(), id))
+		ctx, cancel := context.WithCancel(t.Context())
+		var monitors sync.WaitGroup
+		monitors.Go(func() { // as containerd's, but without its pauses
+			for ctx.Err() == nil {
+				startAsMonitor(ctx, c)
+			}
+		})
+		for range 20 {
+			if err := engine.Start(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			now, err := engine.Inspect(t.Context(), id)
+			must(t, err)
+			if now.State.Stopped() {
+				t.Errorf("it is %s, and nobody starts it again", now.State)
+			}
+		}
+		cancel()
+		monitors.Wait()
+	})
+
 	t.Run("log of a paused container is followed", func(t *testing.T) {
 		// The restart monitor would start the container again, because it is not "running".
 		defer func(was containers.Restart) { spec.Restart = was }(spec.Restart)
@@ -281,6 +310,28 @@ func TestContainerd(t *testing.T) {
 		_, err = engine.Image(t.Context(), found.Digest)
 		must(t, err)
 	})
+}
+
+// startAsMonitor starts a container as containerd's restart monitor does, which ignores
+// errors and tries again later (runtime/restart/monitor).
+func startAsMonitor(ctx context.Context, c client.Container) {
+	labels, err := c.Labels(ctx)
+	if err != nil || labels[restart.StatusLabel] != string(client.Running) {
+		return
+	}
+	if task, err := c.Task(ctx, nil); err == nil {
+		if status, err := task.Status(ctx); err != nil || status.Status == client.Running {
+			return
+		}
+		_, _ = task.Delete(ctx, client.WithProcessKill)
+	}
+	uri, err := url.Parse(labels[restart.LogURILabel])
+	if err != nil {
+		return
+	}
+	if task, err := c.NewTask(ctx, cio.LogURI(uri)); err == nil {
+		_ = task.Start(ctx)
+	}
 }
 
 func fileSize(t *testing.T, path string) int64 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/containerd/containerd/v2/client"
 	ctr "github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/runtime/restart"
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/signal"
@@ -59,11 +60,13 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	// wait for the response even if ctx ends.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
 	defer cancel()
-	if err := e.clear(ctx, c); err != nil {
-		return e.fail(doing, err)
+	if c.Labels[restart.StatusLabel] == string(client.Running) {
+		err = e.startBeforeMonitor(ctx, c)
+	} else {
+		err = e.start(ctx, c)
 	}
-	if err := e.start(ctx, c); err != nil {
-		return e.fail(doing, err)
+	if err != nil {
+		return e.fail(doing, errors.Join(err, e.failed(ctx, c, err)))
 	}
 	return nil
 }
@@ -86,9 +89,12 @@ func (e *Engine) clear(ctx context.Context, c ctr.Container) error {
 	}
 }
 
-// start creates a task and starts it. A program that cannot be executed makes
-// creating the task fail.
+// start creates a task in place of the one that the last run left, and starts it. A
+// program that cannot be executed makes creating the task fail.
 func (e *Engine) start(ctx context.Context, c ctr.Container) error {
+	if err := e.clear(ctx, c); err != nil {
+		return err
+	}
 	if err := errors.Join(e.forgetRestarts(c.ID), e.permit(c.ID)); err != nil {
 		return err
 	}
@@ -110,10 +116,7 @@ func (e *Engine) start(ctx context.Context, c ctr.Container) error {
 		}
 	}
 	if err != nil {
-		if task, status, looked := e.task(ctx, c.ID); looked == nil && task != nil && status.Status == client.Running {
-			return nil // the restart monitor started it first
-		}
-		return errors.Join(err, e.failed(ctx, c, err))
+		return err
 	}
 	return e.watch(ctx, c)
 }

@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,6 +63,61 @@ func (e *Engine) watch(ctx context.Context, c ctr.Container) error {
 	}
 	return e.setLabels(ctx, c.ID, map[string]string{restart.StatusLabel: string(client.Running)})
 }
+
+// How often a start may collide with one that the restart monitor had begun before it was
+// told not to, and the first pause after a collision, which doubles: a shim that is
+// starting cannot be seen.
+const (
+	monitorTries = 7
+	monitorPause = 50 * time.Millisecond
+)
+
+// startBeforeMonitor starts a container that the restart monitor is about to start too. The
+// monitor is told not to, but it may have begun: then it deletes the task that another
+// has just created, or has one itself.
+func (e *Engine) startBeforeMonitor(ctx context.Context, c ctr.Container) error {
+	var last error
+	for try := range monitorTries {
+		if err := e.forbid(ctx, c.ID); err != nil {
+			return err
+		}
+		now, err := e.awaitMonitor(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if alive(now.Status) {
+			return errors.Join(e.permit(c.ID), e.watch(ctx, c))
+		}
+		if last = e.start(ctx, c); last == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return last
+		case <-time.After(monitorPause << try):
+		}
+	}
+	return last
+}
+
+// awaitMonitor waits until the restart monitor has finished a start that it has begun.
+func (e *Engine) awaitMonitor(ctx context.Context, id string) (state, error) {
+	for until := time.Now().Add(monitorTime); ; {
+		starting := e.beingStarted(id) // before the task is looked for, as in stop
+		now, err := e.look(ctx, id)
+		begun := now.Status.Status == client.Created || now.Status.Status == "" && starting
+		if err != nil || !begun || time.Now().After(until) {
+			return now, err
+		}
+		if err := pause(ctx); err != nil {
+			return now, err
+		}
+	}
+}
+
+// monitorTime is how long the restart monitor may take to start a task that it has created.
+// If containerd dies in between, nobody starts it.
+const monitorTime = 30 * time.Second
 
 // beingStarted reports whether a container is being started: its log writer starts
 // before the task exists.
