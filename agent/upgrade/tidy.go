@@ -79,7 +79,8 @@ func (t *transaction) demote(ctx context.Context, c containers.Container) error 
 	if number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration]); err == nil {
 		staged = node.StagedName(name, number)
 	}
-	err := t.node.Engine.Update(ctx, c.ID, staged, containers.RestartNo)
+	// A name that it keeps is drift of its successor, which nothing would repair but an upgrade.
+	err := persist(ctx, func() error { return t.node.Engine.Update(ctx, c.ID, staged, containers.RestartNo) })
 	if err != nil && !unanswering(err) {
 		t.node.Note(name, "%v", err)
 		return nil

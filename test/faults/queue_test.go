@@ -63,9 +63,14 @@ func (q *queue) next() (attempt, bool) {
 	}
 }
 
-// draw removes an attempt.
+// draw removes an attempt. If there are some with more than one fault, half of the draws are
+// of these, which would hardly come in a part of the attempts otherwise.
 func (q *queue) draw() attempt {
 	keys := slices.Sorted(maps.Keys(q.waiting))
+	longer := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return len(q.waiting[key][0].strikes) == 1 })
+	if len(longer) > 0 && q.random.IntN(2) == 0 {
+		keys = longer
+	}
 	key := keys[q.random.IntN(len(keys))]
 	all := q.waiting[key]
 	i := q.random.IntN(len(all))

@@ -1,0 +1,45 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// renaming is an engine whose first updates fail.
+type renaming struct {
+	containers.Engine
+	fails int
+	name  string // that the last update gave
+}
+
+func (e *renaming) Update(_ context.Context, _, name string, _ containers.Restart) error {
+	if e.fails--; e.fails >= 0 {
+		return errors.New("the engine failed")
+	}
+	e.name = name
+	return nil
+}
+
+// An update that fails for a moment must not leave a replaced container with the name that
+// its successor needs. One that keeps failing blocks nothing.
+func TestReplacedContainerLosesItsName(t *testing.T) {
+	for fails, want := range map[int]string{0: "a-g1", 1: "a-g1", 2: "a-g1", 3: ""} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &renaming{fails: fails}
+			n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: e}
+			tx := newTransaction(n, nil, generation.Generation{Number: 1})
+			c := made("a", 1)
+			c.State = containers.StateExited
+			if err := tx.demote(t.Context(), c); err != nil || e.name != want {
+				t.Errorf("after %d failures: name %q, want %q, %v", fails, e.name, want, err)
+			}
+		})
+	}
+}
