@@ -64,13 +64,17 @@ if __name__ == "__main__":
         connection.close()
 `
 
-// pythonHelper reads the clock that stamps files, CLOCK_REALTIME_COARSE, so that its
-// times can be compared with theirs.
+// pythonHelper notes times that can be compared with those of files, which come from a
+// coarse clock, or since Linux 6.13 from the fine one: what came after a file has the time
+// of the fine clock, and what came before it that of CLOCK_REALTIME_COARSE.
 const pythonHelper = `
 import time
 def now():
+    return time.time_ns()
+def coarse():
     return time.clock_gettime_ns(5)
-importing = imported = now()
+importing = now()
+imported = coarse()
 `
 
 // pythonNode is a node with that service. It has the service's directory for files.
@@ -170,7 +174,7 @@ func text(t *testing.T, value any) string {
 
 func importsBeforeTheGate(t *testing.T, p *protocol) {
 	n := p.pythonNode(t)
-	slow := pythonHelper + "time.sleep(0.5)\nimported = now()\n"
+	slow := pythonHelper + "time.sleep(0.5)\nimported = coarse()\n"
 	n.configure(slow, pythonCommand)
 	n.Must(0, "bootstrap")
 	if a, opened := n.about(), n.opened(1); opened > a.Importing || a.Imported > a.Started {
