@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -68,7 +69,7 @@ func escape(s string) string {
 // and returns the path of the guest's console.
 func PlaceGuest(t TB, dir string) (console string) {
 	t.Helper()
-	built := filepath.Join(sourceRoot(t), "build/guest")
+	built := filepath.Join(cmp.Or(os.Getenv("KOLLET_BUILD"), filepath.Join(sourceRoot(t), "build")), "guest")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatalf("make the guest's directory: %v", err)
 	}
