@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/kollet/kollet/agent/firstboot"
-	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/test/machine"
 )
 
@@ -126,8 +124,8 @@ func killedAgain(t *testing.T, p *protocol) {
 	}
 }
 
-// powerLoss kills an upgrade at every second record, then the engine and all
-// containers, as a power loss does. The restarted engine starts the containers with a
+// powerLoss kills an upgrade at every second record, and then everything, as a power loss
+// does. The restarted engine starts the containers with a
 // restart policy, and the commands of a boot do the rest.
 func powerLoss(t *testing.T, p *protocol) {
 	n := p.fresh(t)
@@ -150,28 +148,10 @@ func powerLoss(t *testing.T, p *protocol) {
 	}
 }
 
-// cutPower kills the engine and every container, and starts the engine again.
+// cutPower ends the engine and every container, and starts the engine again.
 func (p *protocol) cutPower(n *testNode) {
 	n.T.Helper()
-	all, err := n.Engine.List(n.T.Context(), map[string]string{node.LabelNode: n.Path(node.StateDir)})
-	check(n.T, err)
-	p.engine.Kill()
-	for _, c := range all {
-		if c.PID > 0 {
-			_ = syscall.Kill(c.PID, syscall.SIGKILL)
-		}
-	}
-	n.await("the containers are gone", func() bool {
-		for _, c := range all {
-			if c.PID > 0 && syscall.Kill(c.PID, 0) == nil {
-				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.PID))
-				if !strings.Contains(string(stat), ") Z") {
-					return false
-				}
-			}
-		}
-		return true
-	})
+	p.engine.LosePower()
 	machine.NewBoot(n.T)
 	p.engine.Start()
 }

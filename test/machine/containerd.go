@@ -91,7 +91,7 @@ func NewContainerd(t TB, options ...ContainerdOption) *Containerd {
 			return conn.Close()
 		},
 	}
-	t.Cleanup(e.destroy)
+	t.Cleanup(e.LosePower)
 	e.d.tellOnFailure()
 	e.Start()
 	return e
@@ -114,10 +114,18 @@ func (e *Containerd) Kill() { e.d.t.Helper(); e.d.end(syscall.SIGKILL) }
 // Log is the path of containerd's log.
 func (e *Containerd) Log() string { return e.d.log }
 
-func (e *Containerd) destroy() {
+// LosePower ends containerd as a power loss would: with everything that it started, and
+// without what it had in /run. Start starts it again.
+func (e *Containerd) LosePower() {
 	e.d.end(syscall.SIGKILL)
 	killAll(func(pid int) bool { return strings.Contains(cmdline(pid), e.run+"/") })
 	killAll(func(pid int) bool { return rootBelow(pid, e.Root) })
+	states, _ := filepath.Glob("/run/containerd/runc/*/*/state.json") // runc's, with the path of the bundle
+	for _, path := range states {
+		if text, _ := os.ReadFile(path); strings.Contains(string(text), e.run+"/") {
+			os.RemoveAll(filepath.Dir(path))
+		}
+	}
 	if err := removeTree(e.run); err != nil {
 		e.d.t.Logf("remove containerd's state: %v", err)
 	}

@@ -97,7 +97,7 @@ func Dockerd(t TB, options ...DockerOption) *Docker {
 		make:  func() *exec.Cmd { return exec.Command(dockerd, args...) },
 		probe: e.ping,
 	}
-	t.Cleanup(e.destroy)
+	t.Cleanup(e.LosePower)
 	e.d.tellOnFailure()
 	e.Start()
 	return e
@@ -194,9 +194,10 @@ func get(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// destroy kills the engine and all processes of its containers, including guests that
-// were moved out of a container's cgroup but still use its root file system.
-func (e *Docker) destroy() {
+// LosePower ends dockerd as a power loss would: with everything that it started, guests
+// that libvirt has moved to cgroups of their own included, and without what it had in
+// /run. Start starts it again.
+func (e *Docker) LosePower() {
 	e.d.end(syscall.SIGKILL)
 	if pid := readPID(filepath.Join(e.exec, "containerd/containerd.pid")); pid != 0 && command(pid) == "containerd" {
 		syscall.Kill(pid, syscall.SIGKILL)

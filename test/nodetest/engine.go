@@ -19,8 +19,11 @@ type Engine struct {
 	Address string // for --engine
 	Socket  string // as error messages print it
 	connect func(program, root string) (containers.Engine, error)
-	Kill    func()
+	Kill    func() // the engine alone
 	Start   func()
+
+	LosePower func() // ends the engine and its containers
+
 	Volume  func(root, name string) string           // the directory of a node's named volume
 	Inspect func(c containers.Container) []*exec.Cmd // commands of the engine that print everything about a container
 	Pause   func(id string) []*exec.Cmd              // commands that pause a container and leave it so
@@ -31,7 +34,7 @@ type Engine struct {
 // OnDocker runs nodes on Docker.
 func OnDocker(d *machine.Docker) Engine {
 	return Engine{
-		Name: "docker", Address: d.Socket, Socket: d.Socket, Kill: d.Kill, Start: d.Start,
+		Name: "docker", Address: d.Socket, Socket: d.Socket, Kill: d.Kill, LosePower: d.LosePower, Start: d.Start,
 		connect: func(string, string) (containers.Engine, error) { return docker.New(d.Socket) },
 		Volume:  func(_, name string) string { return filepath.Join(d.Root, "volumes", name, "_data") },
 		Inspect: func(c containers.Container) []*exec.Cmd {
@@ -55,7 +58,7 @@ func OnContainerd(c *machine.Containerd) Engine {
 		return exec.Command("ctr", append([]string{"--address", c.Address, "--namespace", namespace}, args...)...)
 	}
 	return Engine{
-		Name: "containerd", Address: address, Socket: c.Address, Kill: c.Kill, Start: c.Start,
+		Name: "containerd", Address: address, Socket: c.Address, Kill: c.Kill, LosePower: c.LosePower, Start: c.Start,
 		connect: func(program, root string) (containers.Engine, error) {
 			return containerd.New(containerd.Config{Address: address, Root: own(root), Logger: program})
 		},
