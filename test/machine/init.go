@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,7 +44,27 @@ func runInit() (status int, err error) {
 		case err != nil:
 			return 0, fmt.Errorf("wait for the program inside: %w", err)
 		case ended == pid:
+			thaw()
 			return exitStatus(how), nil
+		}
+	}
+}
+
+// fithaw thaws a file system (FITHAW in linux/fs.h; fsfreeze(8)).
+const fithaw = 0xc0045878
+
+// thaw thaws the file systems that a program froze, on loop devices, and could not thaw
+// because it was killed. The kernel ends a machine when its last process has exited, and a
+// process that waits for such a file system does not exit.
+func thaw() {
+	mounts, _ := mountinfo.GetMounts(nil) // the program may have left nothing
+	for _, m := range mounts {
+		if !strings.HasPrefix(m.Source, "/dev/loop") {
+			continue
+		}
+		if dir, err := os.Open(m.Mountpoint); err == nil {
+			_ = unix.IoctlSetInt(int(dir.Fd()), fithaw, 0) // usually it is not frozen
+			dir.Close()
 		}
 	}
 }

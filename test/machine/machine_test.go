@@ -55,7 +55,27 @@ func mess() {
 	if os.Getenv("MESS") == "wait" {
 		select {}
 	}
+	check(hang(filepath.Join(os.TempDir(), "image"), "/mnt"))
 	os.Exit(messStatus)
+}
+
+// hang starts a process that hangs in the kernel: it writes to a frozen file system.
+func hang(image, dir string) error {
+	script := `truncate -s 16M "$1" && mkfs.ext4 -q "$1" && mount -o loop "$1" "$2" && fsfreeze --freeze "$2"`
+	if out, err := exec.Command("sh", "-c", script, "sh", image, dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	writer := exec.Command("touch", dir+"/file")
+	if err := writer.Start(); err != nil {
+		return err
+	}
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", writer.Process.Pid))
+		if err != nil || strings.Contains(string(stat), ") D ") {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // groups returns the path of a cgroup in each hierarchy.
