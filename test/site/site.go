@@ -42,8 +42,10 @@ type Site struct {
 func New(t testing.TB, options ...machine.RegistryOption) *Site {
 	t.Helper()
 	s := &Site{T: t, Dir: machine.Dir(t, "site")}
-	for _, name := range []string{bridge, provider} {
-		s.Must("ip", "link", "add", name, "type", "bridge")
+	for i, name := range []string{bridge, provider} {
+		// An address of its own: else a bridge has that of one of its ports, and with that
+		// node's end another, which the other nodes do not know for up to a minute.
+		s.Must("ip", "link", "add", name, "address", fmt.Sprintf("02:00:0a:58:00:%02x", 0xfe-i), "type", "bridge")
 		s.Must("ip", "link", "set", name, "up")
 	}
 	s.Must("ip", "addr", "add", Address+"/24", "dev", bridge)
