@@ -2,12 +2,14 @@ package cloud
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/hypervisors"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/agents"
@@ -90,19 +92,31 @@ func (c *Client) ForgetAgents(host string) {
 }
 
 // AwaitCompute waits until Nova sees the node's service up and enabled, with a heartbeat
-// after the given time, and returns it.
+// after the given time, and can place servers on the node, and returns the service.
 func (c *Client) AwaitCompute(host string, after time.Time) (found services.Service) {
 	c.t.Helper()
 	c.await("nova-compute of "+host+" to be up and enabled", func() bool {
 		for _, s := range c.ComputeServices() {
 			if s.Binary == "nova-compute" && s.Host == host && s.State == "up" && s.Status == "enabled" && s.UpdatedAt.After(after) {
 				found = s
-				return true
+				return c.mapped(host)
 			}
 		}
 		return false
 	})
 	return found
+}
+
+// mapped reports whether Nova has mapped a host to a cell, some seconds after its service
+// came up for the first time. Hypervisors without a mapping are not listed (_get_hypervisors
+// in nova/api/openstack/compute/hypervisors.py).
+func (c *Client) mapped(host string) bool {
+	c.t.Helper()
+	page, err := hypervisors.List(c.Compute, nil).AllPages(c.ctx())
+	c.check("list Nova's hypervisors", err)
+	all, err := hypervisors.ExtractHypervisors(page)
+	c.check("list Nova's hypervisors", err)
+	return slices.ContainsFunc(all, func(h hypervisors.Hypervisor) bool { return h.Service.Host == host })
 }
 
 // AwaitAgent waits until Neutron sees the node's network agent alive, with a heartbeat after
