@@ -141,7 +141,8 @@ func explain(ctx context.Context, n *node.Node, err error) error {
 }
 
 // engineDelay is how long an engine may take to notice that a process exited;
-// kollet notices first. Nothing is lost by waiting: the process has exited.
+// kollet notices first. A rollback waits for it too, and could not stop the container
+// through an engine that does not notice.
 const engineDelay = 10 * time.Second
 
 // exitCode returns the exit status of a container that exited. If kollet knows
