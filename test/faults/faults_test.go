@@ -173,7 +173,7 @@ const (
 	timeVar = "KOLLET_CHAOS_TIME" // for each suite; 0: as long as it takes
 
 	defaultSeed = 1
-	defaultTime = 8 * time.Second
+	defaultTime = 10 * time.Second
 )
 
 func settings(t testing.TB) (seed uint64, limit time.Duration) {
