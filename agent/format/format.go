@@ -45,6 +45,13 @@ func (e *UnknownError) Error() string {
 	return b.String()
 }
 
+// DamagedError means that what a file of kollet's state holds makes no sense: no version
+// wrote it.
+type DamagedError struct{ Err error }
+
+func (e *DamagedError) Error() string { return e.Err.Error() }
+func (e *DamagedError) Unwrap() error { return e.Err }
+
 // noFormat is what a file lacks that was written before formats had numbers.
 const noFormat = "no format number"
 
@@ -67,17 +74,18 @@ func (h Header) Unknown(known int) string {
 }
 
 // Decode reads a JSON file into v. It returns an UnknownError if the file's
-// format is not the one that is known, or if it has fields that v does not have.
+// format is not the one that is known, or if it has fields that v does not have, and
+// else a DamagedError if it cannot be read.
 func Decode(file string, data []byte, known int, v any) error {
 	var h Header
 	if err := json.Unmarshal(data, &h); err != nil {
-		return err
+		return &DamagedError{err}
 	}
 	what := h.Unknown(known)
 	if what == "" {
 		var err error
 		if what, err = Strict(data, v); err != nil {
-			return err
+			return &DamagedError{err}
 		}
 	}
 	if what != "" {

@@ -45,8 +45,8 @@ func TestDecode(t *testing.T) {
 	}
 	for _, damaged := range []string{"", "{", `{"format": 2} {`, `{"format": 2, "in": 7}`, "[]"} {
 		var f file
-		var unknown *UnknownError
-		if err := Decode("f.json", []byte(damaged), 2, &f); err == nil || errors.As(err, &unknown) {
+		var wrong *DamagedError
+		if err := Decode("f.json", []byte(damaged), 2, &f); !errors.As(err, &wrong) {
 			t.Errorf("%s: %v", damaged, err)
 		}
 	}

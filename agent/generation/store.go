@@ -118,7 +118,7 @@ func (s Store) Load(number int) (Generation, error) {
 		return g, fmt.Errorf("read generation %d: %s: damaged record (%w)", number, path, err)
 	}
 	if r.Number != number { // an empty record would be a node without services
-		return g, fmt.Errorf("read generation %d: %s: damaged record (its number is %d)", number, path, r.Number)
+		return g, &format.DamagedError{Err: fmt.Errorf("read generation %d: %s: damaged record (its number is %d)", number, path, r.Number)}
 	}
 	return r.Generation, nil
 }

@@ -189,7 +189,8 @@ func parse(path string, data []byte) ([]Record, int64, error) {
 		number := len(records) + 1
 		r, unknown, err := decode(line, number == 1)
 		if err != nil {
-			return nil, 0, fmt.Errorf("%s:%d: damaged record (%w); inspect the node, then move the file away", path, number, err)
+			err = fmt.Errorf("%s:%d: damaged record (%w); inspect the node, then move the file away", path, number, err)
+			return nil, 0, &format.DamagedError{Err: err}
 		}
 		records = append(records, r)
 		if unknown != "" {

@@ -53,12 +53,13 @@ func exitStatus(err error) int {
 	var operator node.NeedsOperator
 	var deferred node.Deferred
 	var unknown *format.UnknownError
+	var damaged *format.DamagedError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &found):
 		return int(found)
-	case errors.As(err, &operator), errors.As(err, &unknown):
+	case errors.As(err, &operator), errors.As(err, &unknown), errors.As(err, &damaged):
 		return exitOperator
 	case errors.As(err, &usage), errors.As(err, &input):
 		return exitInput

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/node"
 )
 
@@ -18,6 +19,7 @@ func TestExitStatus(t *testing.T) {
 		"failed":   {cause, exitFailed},
 		"input":    {fmt.Errorf("nothing was touched: %w", node.BadInput{Err: cause}), exitInput},
 		"operator": {node.NeedsOperator{Err: cause}, exitOperator},
+		"damaged":  {fmt.Errorf("read generation 3: %w", &format.DamagedError{Err: cause}), exitOperator},
 		"locked":   {fmt.Errorf("%w (process 1)", node.ErrLocked), exitLocked},
 		"deferred": {resultError{fmt.Errorf("nothing was touched: %w", node.Deferred{Err: cause}), nil}, exitDeferred},
 		// What was staged could not be discarded: that is more important.
