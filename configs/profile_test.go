@@ -198,7 +198,6 @@ func TestLiveMigration(t *testing.T) {
 		{"tcp", "10.0.0.21", slices.Concat(both, tcp), tls},
 		{"tls", "10.0.0.21", slices.Concat(both, tls), tcp},
 		{"tls", "", []string{"libvirtd.conf:", "live migration needs an address on which libvirt listens; set vars.my_ip in the node file"}, nil},
-		{"ssh", "10.0.0.21", []string{"libvirtd.conf:", `vars.live_migration is "ssh"; expected none, tcp or tls`}, nil},
 	} {
 		got := whole(c.way, c.ip)
 		for _, text := range c.want {

@@ -16,10 +16,12 @@ import (
 	"github.com/kollet/kollet/configs/report"
 )
 
-// profile is the content of a built-in profile: the services of a node, and
-// which of them belong to which network.
+// profile is the content of a built-in profile: the services of a node, which of them
+// belong to which network, and the variables.
 type profile struct {
 	Vars     map[string]any      `yaml:"vars"`
+	OneOf    map[string][]string `yaml:"one_of"`  // variables with a fixed set of values
+	SomeOf   map[string][]string `yaml:"some_of"` // those whose value is a list of them
 	Networks map[string][]string `yaml:"networks"`
 	Services map[string]Service  `yaml:"services"`
 }
@@ -110,7 +112,7 @@ func (n *Node) addProfile(profiles Profiles, problems *report.Problems) error {
 		}
 		n.dropNetworks(&p, problems)
 	}
-	n.checkSwitches(p.Vars, problems)
+	n.checkVars(p, problems)
 	vars := maps.Clone(p.Vars)
 	if vars == nil {
 		vars = map[string]any{}

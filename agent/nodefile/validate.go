@@ -48,18 +48,6 @@ func (n *Node) validateSettings(problems *report.Problems) {
 	}
 }
 
-// checkSwitches checks the variables that are true or false by default. YAML 1.2 reads
-// no and off as text, and to a template text is true.
-func (n *Node) checkSwitches(defaults map[string]any, problems *report.Problems) {
-	for _, name := range slices.Sorted(maps.Keys(n.Vars)) {
-		_, isSwitch := defaults[name].(bool)
-		if _, ok := n.Vars[name].(bool); isSwitch && !ok && n.Vars[name] != nil {
-			key := "vars." + name
-			problems.Addf(n.Place(key), key, "expected true or false without quotes, got %q", fmt.Sprint(n.Vars[name]))
-		}
-	}
-}
-
 // CheckArchive returns an error unless pattern is an absolute path, or a pattern
 // of such paths.
 func CheckArchive(pattern string) error {

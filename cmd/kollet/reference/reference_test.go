@@ -62,6 +62,39 @@ func TestVariables(t *testing.T) {
 	}
 }
 
+// The meaning of a variable with a fixed set of values names each of them.
+func TestAllowedValuesAreDescribed(t *testing.T) {
+	for _, name := range configs.Profiles() {
+		data, err := configs.Profile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p struct {
+			OneOf  map[string][]string `yaml:"one_of"`
+			SomeOf map[string][]string `yaml:"some_of"`
+		}
+		if err := yaml.Unmarshal(data, &p); err != nil {
+			t.Fatal(err)
+		}
+		meanings := map[string]string{}
+		for _, v := range variables(name) {
+			meanings[v.name] = v.doc
+		}
+		for _, restricted := range []map[string][]string{p.OneOf, p.SomeOf} {
+			for variable, allowed := range restricted {
+				for _, value := range allowed {
+					if value == "" {
+						value = "Empty: "
+					}
+					if !strings.Contains(meanings[variable], value) {
+						t.Errorf("profile %s: the comment above %s does not describe %q", name, variable, value)
+					}
+				}
+			}
+		}
+	}
+}
+
 // What the built-in profile writes, the schema accepts.
 func TestSchemaAcceptsTheProfile(t *testing.T) {
 	data, err := configs.Profile("compute")
@@ -72,7 +105,9 @@ func TestSchemaAcceptsTheProfile(t *testing.T) {
 	if err := yaml.Unmarshal(data, &profile); err != nil {
 		t.Fatal(err)
 	}
-	delete(profile, "networks") // of profiles alone
+	for _, key := range []string{"networks", "one_of", "some_of"} {
+		delete(profile, key) // of profiles alone
+	}
 	for _, problem := range check(t, profile) {
 		t.Error(problem)
 	}
