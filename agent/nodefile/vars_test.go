@@ -29,7 +29,7 @@ func TestAllowedValues(t *testing.T) {
 		"{kind: xen}":              `1:8: vars.kind: expected one of kvm, qemu, got "xen"`,
 		"{kind: [kvm]}":            `1:8: vars.kind: expected one of kvm, qemu, got "[kvm]"`,
 		"{mode: true}":             `1:8: vars.mode: expected one of "", host-model, none, got "true"`,
-		"{mode: host-modle}":       `1:8: vars.mode: expected one of "", host-model, none, got "host-modle"; did you mean host-model?`,
+		"{mode: host-moddel}":      `1:8: vars.mode: expected one of "", host-model, none, got "host-moddel"; did you mean host-model?`,
 		"{tunnels: 'vxlan, grre'}": `1:8: vars.tunnels: expected one of vxlan, gre, got "grre"; did you mean gre?`,
 		"{tunnels: [gre, ipip]}":   `1:8: vars.tunnels: expected one of vxlan, gre, got "ipip"`,
 		"{kind: xen, mode: maybe}": `1:8: vars.kind: expected one of kvm, qemu, got "xen"` + "\n" + `node.yaml:1:19: vars.mode: expected one of "", host-model, none, got "maybe"`,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 
@@ -183,12 +184,22 @@ func (a *app) agent(cmd *cobra.Command, root string, engine containers.Engine) (
 	}), nil
 }
 
-// rootDir is --root in full: containers are told of paths below it.
+// rootDir is --root in full: containers are told of paths below it. It has to exist: kollet
+// would make a misspelled one, and find nothing there to recover.
 func (a *app) rootDir() (string, error) {
 	if a.flags.root == "" {
 		return "", nil
 	}
-	return filepath.Abs(a.flags.root)
+	root, err := filepath.Abs(a.flags.root)
+	if err != nil {
+		return "", err
+	}
+	if dir, err := os.Stat(root); err != nil {
+		return "", node.BadInput{Err: fmt.Errorf("--root %s: %w; correct the path, or create the directory", a.flags.root, node.WithoutPath(err))}
+	} else if !dir.IsDir() {
+		return "", node.BadInput{Err: fmt.Errorf("--root %s: expected a directory", a.flags.root)}
+	}
+	return root, nil
 }
 
 // engineVariables are the environment variables with an engine's address, which its

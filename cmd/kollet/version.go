@@ -2,13 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/nodefile"
@@ -47,8 +45,6 @@ another format are refused, and so are node files with unknown keys.` + exitHelp
 		Example: `  kollet version
   kollet version --output json`,
 		Args: takes(0, 0),
-		RunE: a.offline(func(context.Context, *agent.Agent, []string) (view.View, error) {
-			return thisVersion(), nil
-		}),
+		RunE: func(*cobra.Command, []string) error { return a.show(thisVersion(), nil) },
 	}
 }
