@@ -24,4 +24,14 @@ func openvswitch(t *testing.T, c *compute) {
 	same(t, libvirt, c.Service("nova-libvirt"))
 	same(t, db, c.Service("openvswitch-db-server"))
 	c.Connected("neutron-openvswitch-agent")
+
+	// The agent is replaced with what it depends on.
+	agent, vswitchd := c.Service("neutron-openvswitch-agent"), c.Service("openvswitch-vswitchd")
+	c.Images["openvswitch-db-server"] = newVersion
+	c.Upgrade()
+	same(t, vswitchd, c.Service("openvswitch-vswitchd"))
+	if now := c.Service("neutron-openvswitch-agent"); now.Container == agent.Container {
+		t.Fatalf("the agent is still the one before: %+v", now)
+	}
+	c.Connected("neutron-openvswitch-agent")
 }
