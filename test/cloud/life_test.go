@@ -26,7 +26,7 @@ func TestServerSurvives(t *testing.T) {
 	second := m.create("second", network)
 	m.spared()
 	m.api.Delete(second.id)
-	m.quiet()
+	m.quiet(began)
 }
 
 // controlPlane starts what all nodes of a test use.
