@@ -158,15 +158,13 @@ func stopFast(ctx context.Context, n *node.Node, old oldTask) error {
 	if err := end(n, old); err != nil {
 		return err
 	}
-	if old.sorter != nil {
-		if _, err := protectContainer(ctx, n, at, old.sorter); err != nil {
-			return err
-		}
-		if err := killLeft(n, at); err != nil {
-			return err
-		}
+	if old.sorter == nil {
+		return killLeft(n, old.cgroup)
 	}
-	return killLeft(n, old.cgroup)
+	if err := endLeft(ctx, n, at, old.sorter); err != nil {
+		return err
+	}
+	return endLeft(ctx, n, old.cgroup, old.sorter)
 }
 
 // killTime is how long a process may take to exit after it was killed.
@@ -201,41 +199,6 @@ func awaitKilled(n *node.Node, p *host.Process) error {
 		return err
 	}
 	return fmt.Errorf("process %d has not exited %v after it was killed", p.PID, killTime)
-}
-
-// killLeft kills the processes that are left in a container after its first one
-// exited. The runtime is about to do the same; kollet does not wait for it, so
-// that nothing of the old service runs when the new one starts. Guests and their
-// helpers were moved out before.
-func killLeft(n *node.Node, cgroup host.Cgroup) error {
-	pids, err := cgroup.Processes()
-	if err != nil {
-		return err
-	}
-	var killed []*host.Process
-	for _, pid := range pids {
-		p, err := host.Open(pid)
-		if errors.Is(err, host.ErrExited) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		defer p.Close()
-		if held, err := cgroup.Holds(pid); err != nil || len(held) == 0 {
-			continue // the pid belongs to another process now
-		}
-		if err := p.Signal(unix.SIGKILL); err != nil {
-			return err
-		}
-		killed = append(killed, p)
-	}
-	for _, p := range killed {
-		if err := awaitKilled(n, p); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // cleanUp lets the engine notice that the containers have stopped. One that was created

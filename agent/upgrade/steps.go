@@ -8,7 +8,7 @@
 // work on, run.go runs and undoes them, recover.go undoes those of an interrupted
 // upgrade, stuck.go repairs after a rollback that did not end healthy. The other files
 // hold the steps in the order in which they run: stage.go, quiesce.go, guests.go,
-// cutover.go with oldtask.go and newtask.go, verify.go with reports.go, tidy.go.
+// cutover.go with oldtask.go, leftover.go and newtask.go, verify.go with reports.go, tidy.go.
 package upgrade
 
 import (

@@ -1,0 +1,153 @@
+package upgrade
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/node"
+)
+
+// killLeft kills the processes that are left in a container after its first one
+// exited. The runtime is about to do the same; kollet does not wait for it, so
+// that nothing of the old service runs when the new one starts.
+func killLeft(n *node.Node, cgroup host.Cgroup) error {
+	pids, err := cgroup.Processes()
+	if err != nil {
+		return err
+	}
+	return killHeld(n, cgroup, pids...)
+}
+
+// killHeld kills those of the processes that are in a cgroup, and waits for their exit.
+func killHeld(n *node.Node, cgroup host.Cgroup, pids ...int) error {
+	var killed []*host.Process
+	for _, pid := range pids {
+		p, err := host.Open(pid)
+		if errors.Is(err, host.ErrExited) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		if held, err := cgroup.Holds(pid); err != nil || len(held) == 0 {
+			continue // the pid belongs to another process now
+		}
+		if err := p.Signal(unix.SIGKILL); err != nil {
+			return err
+		}
+		killed = append(killed, p)
+	}
+	for _, p := range killed {
+		if err := awaitKilled(n, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endLeft is killLeft for a container with guests: it keeps them and their helpers. If the
+// first process was an init or a shell, the service may run on without it, and start guests.
+// So one process is killed at a time, the oldest first, and what is left is sorted again
+// after each. What the service has just started, and what may become a guest at any moment,
+// is younger than the service: when its turn comes, the service has exited, and has told
+// nobody of a guest that is none by now.
+func endLeft(ctx context.Context, n *node.Node, cgroup host.Cgroup, sorter *guest.Sorter) error {
+	for until := n.Host.Now().Add(startTime); ; {
+		pids, err := cgroup.Processes()
+		if err != nil {
+			return err
+		}
+		left, err := leftIn(n, cgroup, pids) // before they are sorted: one that starts may be a guest then
+		if err != nil {
+			return err
+		}
+		sorted, err := sorter.Sort(pids)
+		if err != nil {
+			return err
+		}
+		kept := sorted.Kept()
+		if err := n.GuestFinder().Protect(ctx, cgroup, kept); err != nil {
+			return err
+		}
+		left = slices.DeleteFunc(left, func(l leftover) bool { return slices.Contains(kept, l.pid) })
+		switch {
+		case len(left) == 0:
+			return nil
+		case left[0].starts && n.Host.Now().Before(until):
+			time.Sleep(startInterval)
+		default:
+			if err := killHeld(n, cgroup, left[0].pid); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// While a process executes a program it has no arguments, and may be a guest a moment
+// later. This is how long endLeft waits for them, and how often it looks.
+const (
+	startTime     = time.Second
+	startInterval = 200 * time.Microsecond
+)
+
+// leftover is a process that is left in a container.
+type leftover struct {
+	pid    int
+	start  uint64
+	starts bool // it has no arguments yet
+}
+
+// leftIn returns those of the processes that run in a cgroup, the oldest first. Those
+// without arguments come last.
+func leftIn(n *node.Node, cgroup host.Cgroup, pids []int) ([]leftover, error) {
+	var left []leftover
+	for _, pid := range pids {
+		held, err := cgroup.Holds(pid)
+		if err != nil {
+			return nil, err
+		}
+		if len(held) == 0 || hasExited(pid) {
+			continue
+		}
+		lineage, err := n.Host.Lineage(pid)
+		var args []string
+		if err == nil {
+			args, err = n.Host.CommandLine(pid)
+		}
+		if host.Gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, leftover{pid, lineage.Start, len(args) == 0})
+	}
+	slices.SortFunc(left, func(a, b leftover) int {
+		if a.starts != b.starts {
+			if a.starts {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid))
+	})
+	return left, nil
+}
+
+func hasExited(pid int) bool {
+	p, err := host.Open(pid)
+	if err != nil {
+		return errors.Is(err, host.ErrExited)
+	}
+	defer p.Close()
+	exited, err := p.Exited(0)
+	return exited && err == nil
+}

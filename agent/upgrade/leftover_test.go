@@ -1,0 +1,62 @@
+package upgrade
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kollet/kollet/agent/generation"
+)
+
+// A service that an init or a shell has started may run on without it. What it starts while
+// kollet looks at what is left keeps running, if it is a guest.
+func TestGuestOfAServiceThatOutlivesItsInit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		args  string // of the guest when it is seen first
+		guest int    // the look after which it is one
+	}{
+		{"a guest", "libvirtd\x00", 2},
+		{"one that executes its program", "", 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newCutoverNode(t)
+			first, service, born := n.start("/docker/abc", loop), n.start("/docker/abc", loop), n.start("/docker/abc", loop)
+			n.list("/docker/abc", first, service)
+			arguments := func(pid int, args string) { n.write(fmt.Sprintf("proc/%d/cmdline", pid), args) }
+			arguments(first.Process.Pid, "init\x00libvirtd\x00")
+			arguments(service.Process.Pid, "libvirtd\x00")
+			looks := 0
+			n.node.Host.SocketPeers = func(int) (map[uint64]uint64, error) {
+				looks++ // first by the sorter, when it is made, then whenever it sorts
+				if looks == 2 {
+					n.list("/docker/abc", first, service, born)
+					arguments(born.Process.Pid, c.args)
+				}
+				if looks == c.guest {
+					n.guest(born.Process.Pid, "a")
+				}
+				if looks == c.guest+1 { // as if it were moved, which has no effect here
+					n.write(fmt.Sprintf("proc/%d/task/%[1]d/cgroup", born.Process.Pid), "2:pids:/kollet-guests\n")
+				}
+				return map[uint64]uint64{}, nil
+			}
+			task := n.task(generation.Service{}, first)
+			sorter, err := n.node.GuestFinder().Sorter(task.cgroup, first.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := first.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := endLeft(t.Context(), n.node, task.cgroup, sorter); err != nil {
+				t.Error(err)
+			}
+			if !ended(t, service) {
+				t.Error("the service still runs")
+			}
+			if ended(t, born) {
+				t.Error("the guest is lost")
+			}
+		})
+	}
+}
