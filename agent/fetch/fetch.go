@@ -25,12 +25,13 @@ type fetcher struct {
 	target   *target.Target
 	images   target.Images
 	archives []string // why image archives did not provide an image
+	arrivals *node.Arrivals
 }
 
 // Images makes every image that a target needs present, several at once. It
 // returns what is present then, also when it fails: the next try needs it.
 func Images(ctx context.Context, n *node.Node, t *target.Target, images target.Images) (target.Images, error) {
-	f := &fetcher{node: n, target: t, images: images.Clone()}
+	f := &fetcher{node: n, target: t, images: images.Clone(), arrivals: node.NewArrivals(t.StallTimeout)}
 	if err := f.load(ctx); err != nil {
 		return f.images, err
 	}
@@ -53,7 +54,7 @@ func (f *fetcher) pull(ctx context.Context, mu *sync.Mutex, ref string, names []
 	if f.target.Pull == "never" {
 		return fmt.Errorf("pull %s: %s is not on this machine, and images.pull_policy is never%s; load it first", names[0], ref, f.archiveHint())
 	}
-	image, err := f.node.Engine.Pull(ctx, ref, func(p containers.Progress) {
+	image, err := f.node.Pull(ctx, ref, f.arrivals, func(p containers.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
 		f.node.Emit(node.Event{Kind: node.Pulling, Service: names[0], Done: p.Done, Total: p.Total, Text: p.Status})

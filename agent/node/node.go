@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/generation"
@@ -30,6 +31,8 @@ type Node struct {
 	Command  string            // the user's command, for the journal and the lock: upgrade, recover, …
 	Engine   containers.Engine // nil for commands that need none
 	Report   func(Event)       // optional: receives progress, from one goroutine at a time
+
+	patience time.Duration // how long pulls wait for the registry
 }
 
 // EngineName returns the name of the engine that a node uses: that of the

@@ -60,25 +60,8 @@ func (n *Node) AwaitEngine(ctx context.Context, limit time.Duration) (info conta
 	return info, err
 }
 
-// patient is an engine whose pulls wait until the registry can be reached. Only a
-// pull can tell: the engine has the proxies, mirrors and certificates.
-type patient struct {
-	containers.Engine
-	node  *Node
-	limit time.Duration
-}
-
-// Pull waits for the registry. ErrRegistryUnreachable if that takes too long.
-func (p patient) Pull(ctx context.Context, ref string, progress func(containers.Progress)) (image containers.Image, err error) {
-	err = p.node.Await(ctx, p.limit, "the registry of "+ref, func(ctx context.Context) error {
-		image, err = p.Engine.Pull(ctx, ref, progress)
-		return err
-	}, func(err error) bool { return errors.Is(err, containers.ErrRegistryUnreachable) })
-	return image, err
-}
-
-// Patient returns the node with an engine whose pulls wait for the registry, and
-// which may report the progress of several pulls at once.
+// Patient returns the node with pulls that wait for the registry, and which may report
+// the progress of several pulls at once.
 func (n *Node) Patient(limit time.Duration) *Node {
 	waiting := *n
 	var mu sync.Mutex
@@ -87,6 +70,6 @@ func (n *Node) Patient(limit time.Duration) *Node {
 		defer mu.Unlock()
 		n.Emit(e)
 	}
-	waiting.Engine = patient{Engine: n.Engine, node: &waiting, limit: limit}
+	waiting.patience = limit
 	return &waiting
 }

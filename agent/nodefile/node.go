@@ -34,11 +34,15 @@ type Origin struct {
 
 // Images says where images come from.
 type Images struct {
-	Registry   string   `yaml:"registry" doc:"registry and path prepended to image names that have none"`
-	Tag        string   `yaml:"tag" doc:"tag for image names that have none"`
-	Archives   []string `yaml:"archives" doc:"image archives, as paths or patterns such as /media/images/*.tar; a missing image is loaded from them before the registry is asked"`
-	PullPolicy string   `yaml:"pull_policy" doc:"missing (default): pull an image that is not on this machine; always: ask the registry at each upgrade; never: do not pull"`
+	Registry     string        `yaml:"registry" doc:"registry and path prepended to image names that have none"`
+	Tag          string        `yaml:"tag" doc:"tag for image names that have none"`
+	Archives     []string      `yaml:"archives" doc:"image archives, as paths or patterns such as /media/images/*.tar; a missing image is loaded from them before the registry is asked"`
+	PullPolicy   string        `yaml:"pull_policy" doc:"missing (default): pull an image that is not on this machine; always: ask the registry at each upgrade; never: do not pull"`
+	StallTimeout time.Duration `yaml:"stall_timeout" doc:"how long a registry may send nothing before a pull fails; 0s: no limit (default 2m)"`
 }
+
+// StallTimeout is the default of images.stall_timeout.
+const StallTimeout = 2 * time.Minute
 
 // Secret says where a secret's value is read from: exactly one field is set.
 type Secret struct {

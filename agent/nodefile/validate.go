@@ -60,6 +60,7 @@ func CheckArchive(pattern string) error {
 // setDefaults sets the defaults.
 func (n *Node) setDefaults() {
 	n.setCloudDefaults()
+	n.setDuration(&n.Images.StallTimeout, "images.stall_timeout", StallTimeout)
 	maps.DeleteFunc(n.Services, func(_ string, s Service) bool { return s.Disabled })
 	absent := func(name string) bool { _, there := n.Services[name]; return !there }
 	for name, s := range n.Services {

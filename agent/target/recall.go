@@ -8,6 +8,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
 )
 
 // Recall makes a target of an earlier generation; 0 means the one before the
@@ -23,7 +24,7 @@ func Recall(n *node.Node, number int) (*Target, error) {
 	if err != nil {
 		return nil, node.BadInput{Err: err}
 	}
-	t := &Target{Reason: fmt.Sprintf("rollback to %d", number), Engine: g.Engine, Pull: "missing", Files: map[string][]generation.Rendered{}}
+	t := &Target{Reason: fmt.Sprintf("rollback to %d", number), Engine: g.Engine, Pull: "missing", StallTimeout: nodefile.StallTimeout, Files: map[string][]generation.Rendered{}}
 	t.Recalled, t.Redactor, t.Cloud = true, RedactorOf(n), CloudOf(n)
 	for _, s := range g.Services {
 		for _, f := range s.Files {

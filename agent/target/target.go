@@ -31,16 +31,17 @@ type Options struct {
 // Target is what a node should become. It does not change once it is made: what
 // only their images can say of its services is in Images.
 type Target struct {
-	Reason   string // bootstrap, upgrade, rollback to 3
-	Engine   string
-	Pull     string                           // images.pull_policy
-	Archives []string                         // files that may hold images, as patterns
-	Wait     time.Duration                    // how long to wait for them
-	Recalled bool                             // an earlier generation: its images are known by content
-	Services []generation.Service             // in start order
-	Files    map[string][]generation.Rendered // by service; with secrets
-	Cloud    Cloud
-	Redactor *redact.Redactor
+	Reason       string // bootstrap, upgrade, rollback to 3
+	Engine       string
+	Pull         string                           // images.pull_policy
+	StallTimeout time.Duration                    // images.stall_timeout
+	Archives     []string                         // files that may hold images, as patterns
+	Wait         time.Duration                    // how long to wait for them
+	Recalled     bool                             // an earlier generation: its images are known by content
+	Services     []generation.Service             // in start order
+	Files        map[string][]generation.Rendered // by service; with secrets
+	Cloud        Cloud
+	Redactor     *redact.Redactor
 }
 
 // Read makes a target of the node file. The error has all problems of the node
@@ -51,7 +52,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 		return nil, node.BadInput{Err: err}
 	}
 	var problems report.Problems
-	t := &Target{Reason: reason, Engine: file.Engine, Pull: file.Images.PullPolicy, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
+	t := &Target{Reason: reason, Engine: file.Engine, Pull: file.Images.PullPolicy, StallTimeout: file.Images.StallTimeout, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
 	t.Archives = slices.Concat(opts.Archives, file.Images.Archives)
 	secrets := readSecrets(n, file, &problems)
 	t.Cloud = cloudOf(n, file, secrets)

@@ -38,11 +38,19 @@ func explainer(address, certs string) failure.Engine {
 			failure.RateLimited: func(err error) bool {
 				return hasStatus(err, http.StatusTooManyRequests) || hasCode(err, docker.ErrorCodeTooManyRequests)
 			},
+			failure.RegistryFailed: func(err error) bool {
+				var answer remote.ErrUnexpectedStatus
+				return errors.As(err, &answer) && answer.StatusCode >= http.StatusInternalServerError
+			},
+			failure.Spoiled: isSpoiled,
 			// A blob of the archive is missing, or does not match its digest.
 			failure.Damaged: func(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err) },
 		},
 	}
 }
+
+// isSpoiled reports whether content does not match its size or digest.
+func isSpoiled(err error) bool { return errdefs.IsFailedPrecondition(err) }
 
 // hasStatus reports whether a registry responded with one of the HTTP statuses.
 func hasStatus(err error, statuses ...int) bool {

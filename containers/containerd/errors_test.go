@@ -128,7 +128,7 @@ func TestPullErrors(t *testing.T) {
 		"no challenge":    {plain, reply(401, "", ""), failure.Denied, nil, "docker login 127.0.0.1:"},
 		"forbidden":       {plain, reply(403, "", `{"errors":[{"code":"DENIED","message":"access to the resource is denied"}]}`), failure.Denied, nil, "docker login 127.0.0.1:"},
 		"too many pulls":  {plain, reply(429, "", `{"errors":[{"code":"TOOMANYREQUESTS"}]}`), failure.RateLimited, nil, "or wait"},
-		"bad gateway":     {plain, reply(502, "", "<html>"), failure.Unknown, nil, ""},
+		"bad gateway":     {plain, reply(502, "", "<html>"), failure.RegistryFailed, nil, "look at its log"},
 		"unknown CA":      {secure, reply(200, "", ""), failure.Untrusted, nil, "/registry.invalid/ca.crt"},
 		"no TLS":          {plain, reply(200, "", ""), failure.PlainHTTP, http.ErrSchemeMismatch, "/registry.invalid/hosts.toml"},
 	} {
@@ -142,7 +142,7 @@ func TestPullErrors(t *testing.T) {
 			err := e.resolve(t.Context(), host)
 			wantKind(t, err, c.kind, c.is, "pulling image "+host+"/a:1: ", c.remedy)
 			var status remote.ErrUnexpectedStatus
-			if c.kind == failure.Unknown && (!errors.As(err, &status) || status.StatusCode != 502) {
+			if c.kind == failure.RegistryFailed && (!errors.As(err, &status) || status.StatusCode != 502) {
 				t.Errorf("%v has no status", err)
 			}
 		})

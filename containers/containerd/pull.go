@@ -80,6 +80,7 @@ func (e *Engine) pull(ctx context.Context, named reference.Named, progress func(
 	stop()
 	watcher.Wait()
 	if err != nil {
+		layers.dropSpoiled(context.WithoutCancel(ctx))
 		return images.Image{}, err
 	}
 	layers.complete()
@@ -115,12 +116,27 @@ type fetched struct {
 
 	mutex sync.Mutex
 	sizes map[digest.Digest]int64 // of the layers that were not present
+	asked []ocispec.Descriptor
 	last  containers.Progress
+}
+
+// dropSpoiled drops what has arrived in full and was not accepted: it does not match its
+// digest, and the client would not fetch it again. What arrived in part stays, and is resumed.
+func (f *fetched) dropSpoiled(ctx context.Context) {
+	for _, desc := range f.asked {
+		ref := remotes.MakeRefKey(ctx, desc)
+		if status, err := f.store.Status(ctx, ref); err == nil && status.Offset >= desc.Size {
+			_ = f.store.Abort(ctx, ref) // the pull itself returns an error
+		}
+	}
 }
 
 // wrap records each layer before it is fetched.
 func (f *fetched) wrap(next images.Handler) images.Handler {
 	return images.HandlerFunc(func(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+		f.mutex.Lock()
+		f.asked = append(f.asked, desc)
+		f.mutex.Unlock()
 		if images.IsLayerType(desc.MediaType) {
 			if _, err := f.store.Info(ctx, desc.Digest); errdefs.IsNotFound(err) {
 				f.mutex.Lock()
@@ -188,7 +204,8 @@ func (f *fetched) complete() {
 
 func (f *fetched) progress(now containers.Progress, complete int) {
 	now.Status = fmt.Sprintf("%d of %d layers", complete, len(f.sizes))
-	if f.report != nil && now != f.last {
+	unpacking := len(f.sizes) > 0 && complete == len(f.sizes) // which reports nothing itself
+	if f.report != nil && (now != f.last || unpacking) {
 		f.report(now)
 		f.last = now
 	}

@@ -112,6 +112,11 @@ func TestPullErrors(t *testing.T) {
 		"Get \"https://registry:5000/v2/\": dial tcp: lookup registry: no such host":                                           {500, failure.RegistryUnreachable, containers.ErrRegistryUnreachable, "the network"},
 		"Get \"https://registry:5000/v2/\": net/http: request canceled while waiting for connection (Client.Timeout exceeded)": {500, failure.RegistryUnreachable, containers.ErrRegistryUnreachable, "the network"},
 		"Get \"https://registry:5000/v2/\": net/http: TLS handshake timeout":                                                   {500, failure.RegistryUnreachable, containers.ErrRegistryUnreachable, "the network"},
+		"received unexpected HTTP status: 500 Internal Server Error":                                                           {500, failure.RegistryFailed, nil, "look at its log"},
+		"received unexpected HTTP status: 503 Service Unavailable":                                                             {500, failure.RegistryFailed, nil, "look at its log"},
+		"filesystem layer verification failed for digest sha256:12":                                                            {500, failure.Spoiled, nil, "run the command again"},
+		"manifest verification failed for digest sha256:12":                                                                    {500, failure.Spoiled, nil, "run the command again"},
+		"error unmarshalling content: invalid character '<' looking for beginning of value":                                    {500, failure.Spoiled, nil, "any proxy before it"},
 		"failed to register layer: Error processing tar file(exit status 1): write /usr/lib/x.so: no space left on device":     {500, failure.DiskFull, syscall.ENOSPC, "free disk space"},
 	} {
 		// As the response itself, and in the stream of a response that had begun.

@@ -36,6 +36,8 @@ const (
 	Untrusted           Kind = "certificate not trusted"
 	RateLimited         Kind = "too many pulls"
 	RegistryUnreachable Kind = "registry unreachable"
+	RegistryFailed      Kind = "registry failed"
+	Spoiled             Kind = "damaged on its way"
 
 	// Image archives.
 	UnknownFormat Kind = "unknown archive format"
@@ -49,7 +51,7 @@ var (
 	engineKinds = []Kind{Forbidden, Unreachable, MissingSource, NotShared, DiskFull, MissingDevice, NameTaken,
 		BeingRemoved, MissingImage, LimitRefused, CapsRefused, LogWriterFailed, NotFound}
 	pullKinds = []Kind{Forbidden, Unreachable, NotInRegistry, Denied, PlainHTTP, Untrusted, RateLimited, RegistryUnreachable,
-		DiskFull, NotFound}
+		DiskFull, RegistryFailed, Spoiled, NotFound}
 	// Docker's client also reports an unreachable engine if the archive that it
 	// sends ends early, so Damaged is first.
 	loadKinds = []Kind{UnknownFormat, Damaged, Forbidden, Unreachable, DiskFull, NotFound}
@@ -114,6 +116,17 @@ var meanings = map[Kind]meaning{
 		is:      containers.ErrRegistryUnreachable,
 		meaning: func(_ Engine, registry string) string { return fmt.Sprintf("registry %s cannot be reached", registry) },
 		remedy:  always("check its name, that it is running, and the network"),
+	},
+
+	RegistryFailed: {
+		meaning: func(_ Engine, registry string) string { return fmt.Sprintf("registry %s failed", registry) },
+		remedy:  always("look at its log, and at that of any proxy before it, then run the command again"),
+	},
+	Spoiled: {
+		meaning: func(_ Engine, registry string) string {
+			return fmt.Sprintf("what registry %s sent is incomplete or damaged", registry)
+		},
+		remedy: always("run the command again; if that does not help, check the registry and any proxy before it"),
 	},
 
 	UnknownFormat: {

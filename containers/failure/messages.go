@@ -46,6 +46,12 @@ var messages = []struct {
 	{Denied, "docker", []string{"requested access to the resource is denied"}, "DENIED"},
 	{RateLimited, "docker", []string{"toomanyrequests"}, "TOOMANYREQUESTS"},
 
+	{RegistryFailed, "docker", []string{"received unexpected http status: 5"}, "docker/distribution, registry/client/errors.go: UnexpectedHTTPStatusError"},
+	{Spoiled, "docker", []string{"layer verification failed"}, "distribution/pull_v2.go: Download"},
+	{Spoiled, "docker", []string{"manifest verification failed"}, "distribution/pull_v2.go: schema2ManifestDigest"},
+	{Spoiled, "docker", []string{"error unmarshalling content"}, "distribution/manifest, UnmarshalManifest"},
+	{Spoiled, anyEngine, []string{"unexpected eof"}, "Go, io.ErrUnexpectedEOF"},
+
 	// Go's network errors, as Docker passes them on.
 	{PlainHTTP, "docker", []string{"server gave http response to https client"}, "net/http.ErrSchemeMismatch"},
 	{Untrusted, "docker", []string{"x509:"}, "crypto/x509"},
@@ -61,6 +67,7 @@ var messages = []struct {
 
 	// containerd: https://github.com/containerd/containerd
 	{Forbidden, "containerd", []string{"dial unix", "permission denied"}, "google.golang.org/grpc, internal/transport/http2_client.go: NewHTTP2Client"},
+	{Spoiled, "containerd", []string{"unexpected media type"}, "core/images/image.go: validateMediaType, Manifest"},
 	{NotInRegistry, "containerd", []string{"no match for platform"}, "core/images/image.go: Manifest"},
 	{MissingDevice, "containerd", []string{"error stating device path"}, "pkg/oci/utils_unix.go: getDevices"},
 	{LogWriterFailed, "containerd", []string{"failed to start binary process"}, "cmd/containerd-shim-runc-v2/process/io.go: NewBinaryIO"},

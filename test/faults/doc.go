@@ -8,6 +8,7 @@
 //     whether the kernel carries it out, seccomp_unotify(2).
 //   - TestKills kills kollet, the engine or the shims of containers after a record of the
 //     journal. bin/kollet-faults stops itself there until the test lets it continue.
+//   - TestRegistry makes the registry sick before a pull or an upgrade.
 //
 // A call fails once, or from it on until the command ends. Then the recovery is attacked in
 // the same way. After each command the node is looked at from outside: the engine's

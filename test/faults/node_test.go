@@ -26,6 +26,7 @@ type victim struct {
 	registry *machine.Registry
 	port     int    // of alpha; beta has the next
 	tag      string // of the images and in the config files of the generation that runs
+	images   string // more settings of images in the node file
 	uuid     string // of its guest, which is another process in every attempt
 
 	guest   *os.Process
@@ -66,7 +67,7 @@ func (v *victim) configure(tag string, broken bool) {
 	config := `config: [{content: "{{ .vars.word }}\n", dest: /etc/word, owner: root, perm: "0600"}]`
 	v.Write(node.DefaultNodeFile, fmt.Sprintf(`profile: none
 engine: %s
-images: {registry: %s/test, tag: %s}
+images: {registry: %s/test, tag: %s%s}
 keep_generations: 1
 vars: {word: %s}
 services:
@@ -84,7 +85,7 @@ services:
     depends_on: [alpha]
     %s
     healthcheck: [{exec: [/bin/tiny, ask, "127.0.0.1:%d"], start_period: 15s, stable: 20ms, interval: 10ms}]
-`, v.engine.Name, v.registry.Addr, tag, tag, v.port, v.uuid, config, v.port, beta, config, v.port+1))
+`, v.engine.Name, v.registry.Addr, tag, v.images, tag, v.port, v.uuid, config, v.port, beta, config, v.port+1))
 }
 
 // scenario is a command in which calls fail.
