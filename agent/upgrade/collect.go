@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
@@ -81,8 +82,8 @@ func Collect(ctx context.Context, n *node.Node, current generation.Generation) (
 	return gone, collectGenerations(ctx, n, current, pins, &gone)
 }
 
-// collectGenerations drops the generations beyond keep_generations, and with them
-// the images that no other generation uses. A generation whose record cannot be
+// collectGenerations drops the generations beyond keep_generations and those that were
+// rolled back, and with them the images that no other generation uses. A generation whose record cannot be
 // read is kept, and so is every image and a record that names it: the unreadable
 // one may need any of them.
 func collectGenerations(ctx context.Context, n *node.Node, current generation.Generation, pins node.Pins, gone *Garbage) error {
@@ -90,7 +91,14 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 	if err != nil {
 		return err
 	}
-	kept = slices.DeleteFunc(kept, func(n int) bool { return n > current.Number })
+	var givenUp []int
+	kept = slices.DeleteFunc(kept, func(number int) bool {
+		if wasGivenUp(n, number) {
+			givenUp = append(givenUp, number)
+			return true
+		}
+		return number > current.Number
+	})
 	earlier := max(0, len(kept)-1-keepGenerations(n))
 	prefetched, err := n.Store().Prefetched()
 	if err != nil {
@@ -99,7 +107,7 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 	candidates, stays := setOf(prefetched.Left), setOf(prefetched.Images)
 	var dropped []generation.Generation
 	damaged := false
-	for i, number := range kept {
+	for i, number := range slices.Concat(kept, givenUp) {
 		g, err := n.Store().Load(number)
 		if err != nil {
 			damaged = true
@@ -107,7 +115,7 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 				number, err, n.Store().Path(number))
 			continue
 		}
-		needed := i >= earlier || pins.Generation(number) ||
+		needed := i >= earlier && i < len(kept) || pins.Generation(number) ||
 			slices.ContainsFunc(current.Services, func(s generation.Service) bool { return s.Origin == number })
 		if !needed {
 			dropped = append(dropped, g)
@@ -141,6 +149,13 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 		n.Note("", "kept files of earlier generations: %v; `kollet gc` tries again", err)
 	}
 	return nil
+}
+
+// wasGivenUp reports whether a generation was rolled back. It was kept for guests that it
+// had started, and nobody can roll back to it.
+func wasGivenUp(n *node.Node, number int) bool {
+	records, err := journal.Read(n.Journals(), number)
+	return err == nil && journal.Ended(records) && !journal.HasCommitted(records)
 }
 
 func setOf(ids []string) map[string]bool {

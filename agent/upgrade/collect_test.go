@@ -15,6 +15,7 @@ import (
 	"github.com/kollet/kollet/agent/fetch"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/test/needs"
@@ -124,6 +125,42 @@ func TestCollectGenerations(t *testing.T) {
 				t.Errorf("again: %v", err)
 			}
 		})
+	}
+}
+
+// A generation that was rolled back is kept for its guests alone: it takes the place of none
+// that a rollback could return to.
+func TestCollectGivenUp(t *testing.T) {
+	nd := &node.Node{Root: t.TempDir(), Engine: &shelf{}}
+	if err := os.MkdirAll(filepath.Dir(nd.NodeFilePath()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(nd.NodeFilePath(), []byte("keep_generations: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	record(t, nd, 8)
+	for number, outcome := range map[int]journal.Outcome{3: journal.Committed, 4: journal.RolledBack, 5: journal.RolledBack, 6: journal.Committed, 7: journal.Stuck, 8: journal.RolledBack} {
+		j, err := journal.Create(nd.Journals(), journal.Record{From: 3, To: number}, time.Now)
+		if err == nil && outcome == journal.Committed {
+			err = j.Append(journal.Record{Event: journal.Commit})
+		}
+		if err == nil {
+			err = j.Append(journal.Record{Event: journal.End, Outcome: outcome})
+		}
+		if err := errors.Join(err, j.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	current, err := nd.Store().Load(6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := collectGenerations(t.Context(), nd, current, node.Pins{"5": true, "8": true}, &Garbage{}); err != nil {
+		t.Fatal(err)
+	}
+	// Service b is that of 2, and guests run from 5 and 8.
+	if left, err := nd.Store().List(); err != nil || !slices.Equal(left, []int{2, 3, 5, 6, 8}) {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }
 
