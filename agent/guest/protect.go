@@ -44,8 +44,8 @@ const mostRounds = 100
 // Evacuate moves all processes out of a container's cgroup, in those hierarchies in
 // which they are in it, and returns the cgroup in which its first process is then. What
 // they start from then on is born outside of the container, so the runtime cannot kill
-// it with the container. id is that of the container. It may be repeated, also after an
-// interruption. If the first process has exited, nothing is moved, and the error is
+// it with the container. id is that of the container. It may be repeated; after an
+// interruption Reunite comes before. If the first process has exited, nothing is moved, and the error is
 // host.ErrExited, wrapped: the runtime is ending the container.
 func (f Finder) Evacuate(ctx context.Context, cgroup host.Cgroup, id string, first int) (host.Cgroup, error) {
 	to := group + "-" + id // the engine's name in it tells what it belongs to
@@ -56,24 +56,49 @@ func (f Finder) Evacuate(ctx context.Context, cgroup host.Cgroup, id string, fir
 	if err != nil {
 		return cgroup, err
 	}
+	return at, f.evacuateAll(ctx, cgroup, to)
+}
+
+// Reunite finishes an evacuation that was interrupted after it had moved the container's
+// first process, in whose cgroup the others are looked for. cgroup is that cgroup.
+func (f Finder) Reunite(ctx context.Context, cgroup host.Cgroup, id string) error {
+	to := group + "-" + id
+	if !slices.ContainsFunc(cgroup.Hierarchies(), func(hierarchy string) bool { return evacuated(cgroup, hierarchy, to) }) {
+		return nil
+	}
+	rest, found, err := cgroup.Elsewhere(id)
+	if err != nil || !found {
+		return err
+	}
+	return f.evacuateAll(ctx, rest, to)
+}
+
+// evacuated reports whether a cgroup is one to which an evacuation moves processes.
+func evacuated(cgroup host.Cgroup, hierarchy, to string) bool {
+	at := path.Base(cgroup.Path(hierarchy))
+	return at == to || at == to+".scope"
+}
+
+// evacuateAll moves processes until none is left in a cgroup.
+func (f Finder) evacuateAll(ctx context.Context, cgroup host.Cgroup, to string) error {
 	for range mostRounds {
 		pids, err := cgroup.Processes()
 		if err != nil {
-			return at, err
+			return err
 		}
 		moved := 0
 		for _, pid := range pids {
 			n, err := f.evacuate(ctx, cgroup, to, pid)
 			if err != nil {
-				return at, err
+				return err
 			}
 			moved += n
 		}
 		if moved == 0 {
-			return at, nil
+			return nil
 		}
 	}
-	return at, errors.New("its processes cannot be moved out of its cgroup: it starts others all the time")
+	return errors.New("its processes cannot be moved out of its cgroup: it starts others all the time")
 }
 
 // evacuate moves a process, and returns from how many hierarchies.
@@ -84,11 +109,10 @@ func (f Finder) evacuate(ctx context.Context, cgroup host.Cgroup, to string, pid
 	}
 	moved := 0
 	for _, hierarchy := range hierarchies {
-		unit := to + ".scope"
-		if at := path.Base(cgroup.Path(hierarchy)); at == to || at == unit {
+		if evacuated(cgroup, hierarchy, to) {
 			continue // by a kollet that was interrupted
 		}
-		if err := f.moveOut(ctx, cgroup, pid, hierarchy, to, unit); err != nil {
+		if err := f.moveOut(ctx, cgroup, pid, hierarchy, to, to+".scope"); err != nil {
 			return moved, fmt.Errorf("move process %d out of %s in cgroup hierarchy %q: %w", pid, cgroup.Path(hierarchy), hierarchy, err)
 		}
 		moved++

@@ -126,6 +126,50 @@ func TestEvacuate(t *testing.T) {
 	}
 }
 
+// What an evacuation that was interrupted left behind follows, also if only some hierarchies
+// of the first process were done.
+func TestReunite(t *testing.T) {
+	c := machine.NewCgroups(t)
+	names := c.Hierarchies()
+	for _, done := range []int{1, len(names)} {
+		id := fmt.Sprintf("abc%d", done)
+		old, first := container(t, c, "/"+id)
+		plain, nested, other := sleeper(t).Process.Pid, sleeper(t).Process.Pid, sleeper(t).Process.Pid
+		c.Put(plain, "/"+id, names...)
+		c.Put(nested, "/"+id+"/nested", names...)
+		c.Put(other, "/def", names...)
+		if err := finder.Reunite(t.Context(), old, id); err != nil { // nothing was begun
+			t.Fatal(err)
+		}
+		if got := holds(t, old, plain); !slices.Equal(got, names) {
+			t.Errorf("without an evacuation it was moved: left in %q", got)
+		}
+		for _, name := range names[:done] {
+			if err := old.Move(first, name, group+"-"+id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at, err := host.Real().ContainerCgroup(first, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := finder.Reunite(t.Context(), at, id); err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range []int{first, plain, nested} {
+			if got := holds(t, at, pid); !slices.Equal(got, names) {
+				t.Errorf("process %d is with the first one in %q only", pid, got)
+			}
+			if got := holds(t, old, pid); !slices.Equal(got, names[done:]) {
+				t.Errorf("process %d is left in %q", pid, got)
+			}
+		}
+		if got := c.Of(other)[names[0]]; got != machine.CgroupParent()+"/def" {
+			t.Errorf("another container's process was moved to %s", got)
+		}
+	}
+}
+
 // Processes that nobody would find again stay where the runtime kills them.
 func TestEvacuateExited(t *testing.T) {
 	c := machine.NewCgroups(t)

@@ -172,6 +172,9 @@ func (m Membership) names(container string) bool {
 // Path returns the container's path in a hierarchy, "" if it has no cgroup there.
 func (c Cgroup) Path(hierarchy string) string { return c.own[hierarchy] }
 
+// Hierarchies returns those in which the container has a cgroup.
+func (c Cgroup) Hierarchies() []string { return slices.Sorted(maps.Keys(c.own)) }
+
 // Holds returns the hierarchies, sorted, in which any thread of a process is in
 // the container: ending the container ends the process. A zombie thread stays in
 // its cgroup until it is reaped, and is ignored.

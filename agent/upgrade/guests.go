@@ -64,6 +64,9 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 // exited by itself has none left, and no sorter.
 func protectInside(ctx context.Context, n *node.Node, c containers.Container) (*guest.Sorter, []guest.Process, error) {
 	cgroup, err := n.Host.ContainerCgroup(c.PID, c.ID)
+	if err == nil {
+		err = n.GuestFinder().Reunite(ctx, cgroup, c.ID)
+	}
 	var sorter *guest.Sorter
 	if err == nil {
 		sorter, err = n.GuestFinder().Sorter(cgroup, c.PID)
