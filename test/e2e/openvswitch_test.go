@@ -1,6 +1,10 @@
 package e2e
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 // TestOpenvswitchNode runs a node with Open vSwitch. It uses the userspace datapath,
 // because not every kernel has the openvswitch module.
@@ -11,7 +15,11 @@ func TestOpenvswitchNode(t *testing.T) {
 func openvswitch(t *testing.T, c *compute) {
 	c.Write("/etc/kollet/config/neutron/openvswitch_agent.ini", "[ovs]\ndatapath_type = netdev\n")
 	c.Configure()
+	filled(t, filepath.Dir(c.Instances()))
 	c.Must(0, "bootstrap")
+	if info, err := os.Stat(c.Instances()); err != nil || !info.IsDir() {
+		t.Fatalf("the directory of instances: %v, %v", info, err)
+	}
 	if s := c.Healthy(1); len(s.Services) != 5 {
 		t.Fatalf("services: %+v", s.Services)
 	}
@@ -34,4 +42,12 @@ func openvswitch(t *testing.T, c *compute) {
 		t.Fatalf("the agent is still the one before: %+v", now)
 	}
 	c.Connected("neutron-openvswitch-agent")
+}
+
+// filled makes a volume as if nova-libvirt's container had been the first to use it.
+func filled(t *testing.T, volume string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(volume, "libvirt"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
