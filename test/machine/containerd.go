@@ -63,10 +63,16 @@ func BoundedRuntime() ContainerdOption {
 // containerd and all processes of its containers are killed and its data is removed.
 func NewContainerd(t TB, options ...ContainerdOption) *Containerd {
 	t.Helper()
+	return NewContainerdAt(t, Dir(t, "containerd")+"/data", options...)
+}
+
+// NewContainerdAt does the same with its data in root, which is kept when the test ends.
+func NewContainerdAt(t TB, root string, options ...ContainerdOption) *Containerd {
+	t.Helper()
 	program := program(t, "containerd")
 	dir := Dir(t, "containerd")
 	run := fmt.Sprintf("/run/containerd-%d", count())
-	e := &Containerd{Address: run + "/containerd.sock", Root: dir + "/data", run: run}
+	e := &Containerd{Address: run + "/containerd.sock", Root: root, run: run}
 	config := dir + "/config.toml"
 	text := fmt.Sprintf("version = 2\nroot = %q\nstate = %q\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\n  address = %q\n"+
 		"[plugins.\"io.containerd.internal.v1.restart\"]\n  interval = \"1s\"\n", // of the restart monitor; the default is 10s

@@ -33,7 +33,13 @@ type Node struct {
 // are removed; if the test failed, their logs and the journals are printed first.
 func New(t testing.TB, engine Engine) *Node {
 	t.Helper()
-	n := &Node{T: t, Root: t.TempDir(), Program: Program(t, "kollet"), Socket: engine.Address}
+	return NewAt(t, engine, t.TempDir())
+}
+
+// NewAt does the same with the node's file-system root at a path.
+func NewAt(t testing.TB, engine Engine, root string) *Node {
+	t.Helper()
+	n := &Node{T: t, Root: root, Program: Program(t, "kollet"), Socket: engine.Address}
 	client, err := engine.connect(n.Program, n.Root)
 	if err != nil {
 		t.Fatal(err)
