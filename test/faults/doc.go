@@ -9,6 +9,9 @@
 //   - TestKills kills kollet, the engine or the shims of containers after a record of the
 //     journal. bin/kollet-faults stops itself there until the test lets it continue.
 //   - TestRegistry makes the registry sick before a pull or an upgrade.
+//   - TestPower logs what is written to the node's disk, and when the disk is flushed. Then it
+//     starts the node from the disk as a power loss left it: at a flush, or with a part of what
+//     was written after one.
 //
 // A call fails once, or from it on until the command ends. Then the recovery is attacked in
 // the same way. After each command the node is looked at from outside: the engine's

@@ -36,9 +36,15 @@ type victim struct {
 // newVictim returns a node on its second generation.
 func newVictim(t testing.TB, engine nodetest.Engine, registry *machine.Registry, port int) *victim {
 	t.Helper()
+	return newVictimAt(t, engine, registry, port, t.TempDir())
+}
+
+// newVictimAt does the same with the node's file-system root at a path.
+func newVictimAt(t testing.TB, engine nodetest.Engine, registry *machine.Registry, port int, root string) *victim {
+	t.Helper()
 	id := make([]byte, 6)
 	_, _ = rand.Read(id)
-	v := &victim{Node: nodetest.New(t, engine), engine: engine, registry: registry, port: port, tag: "v1", uuid: fmt.Sprintf("8a1b0000-0000-4000-8000-%x", id)}
+	v := &victim{Node: nodetest.NewAt(t, engine, root), engine: engine, registry: registry, port: port, tag: "v1", uuid: fmt.Sprintf("8a1b0000-0000-4000-8000-%x", id)}
 	v.configure("v1", false)
 	v.Must(0, "bootstrap")
 	v.configure("v2", false)

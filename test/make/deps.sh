@@ -26,7 +26,7 @@ spin
 # docker.io to docker-registry engines and the registry of images
 # rabbitmq-server              nova-compute and Neutron's agent need a message bus
 # mmdebstrap zstd              the base of the images
-# qemu-*, busybox, cpio        guests, and nodes as virtual machines
+# qemu-*, busybox, cpio        guests, nodes as virtual machines, a disk that logs its writes
 # iproute2 iptables kmod procps  programs that kollet uses on a node
 # ansible-*, pytest, openssh-* tests of fleets and playbooks
 # python3-heat                 to check the Heat templates with Heat itself
