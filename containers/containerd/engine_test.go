@@ -296,6 +296,31 @@ func TestContainerd(t *testing.T) {
 		must(t, <-ended)
 	})
 
+	t.Run("log of a container that is started again meanwhile", func(t *testing.T) {
+		defer func(entrypoint []string, policy containers.Restart) {
+			spec.Entrypoint, spec.Restart = entrypoint, policy
+		}(spec.Entrypoint, spec.Restart)
+		spec.Entrypoint, spec.Restart = []string{"/bin/sh", "-c", "[ -e /was ] && sleep 1000; : >/was; echo tick"}, containers.RestartNo
+		id, _ := create(t)
+		defer discard(t, id)
+		must(t, engine.Start(t.Context(), id))
+		eventually(t, "the container has exited", func() bool {
+			now, err := engine.Inspect(t.Context(), id)
+			must(t, err)
+			return now.State == containers.StateExited
+		})
+		text := ""
+		must(t, engine.Logs(t.Context(), id, containers.LogOptions{}, writes(func(p []byte) {
+			text += string(p)
+			if text == "tick\n" {
+				must(t, engine.Start(t.Context(), id))
+			}
+		})))
+		if text != "tick\n" {
+			t.Errorf("the log is %q", text)
+		}
+	})
+
 	t.Run("image pulled with another tool", func(t *testing.T) {
 		record, err := raw.ImageService().Get(t.Context(), registry.Addr+"/conformance/base:1")
 		must(t, err)
@@ -310,6 +335,14 @@ func TestContainerd(t *testing.T) {
 		_, err = engine.Image(t.Context(), found.Digest)
 		must(t, err)
 	})
+}
+
+// writes is called with what is written.
+type writes func([]byte)
+
+func (w writes) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
 }
 
 // startAsMonitor starts a container as containerd's restart monitor does, which ignores

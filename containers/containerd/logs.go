@@ -74,8 +74,11 @@ func (e *Engine) Logs(ctx context.Context, id string, opts containers.LogOptions
 	doing := "reading the log of container " + nameOf(c)
 	end := &logEnd{engine: e, ctx: ctx, id: c.ID}
 	query := logfile.Query{Tail: opts.Tail, Since: opts.Since, Timestamps: opts.Timestamps}
-	if opts.Follow || !end.running() {
+	if opts.Follow {
 		query.Ended = end.reached
+	} else if !end.running() {
+		// If it is started again meanwhile, all that it printed before is there.
+		query.Ended = func() bool { return end.running() || end.reached() }
 	}
 	err = logfile.Read(ctx, filepath.Join(e.dir(c.ID), logFile), query, w)
 	if ctx.Err() != nil {
