@@ -163,12 +163,12 @@ $(GOLANGCI_LINT):
 	@mv $(@D)/new/golangci-lint $@ && rmdir $(@D)/new
 
 # golangci-lint runs gofmt, go vet and staticcheck among others. Built like the
-# programs, packages come from the same cache. Of the pair of files that the tag
+# programs, packages come from the same cache. Of each pair of files that the tag
 # faults selects from, it sees one; go vet sees the other. Like everything in check, it
 # collects garbage only if it needs more than 3 GiB, which saves a third of its time.
 lint: tools program ## the linters of .golangci.yml, shellcheck, package hosts, versions
 	$(as-built) GOGC=off GOMEMLIMIT=3GiB $(GOLANGCI_LINT) run --allow-parallel-runners ./...
-	$(as-built) go vet ./agent/journal
+	$(as-built) go vet ./agent/journal ./cmd/kollet
 	@echo shellcheck
 	@test/make/scripts.sh
 	@echo "package hosts"

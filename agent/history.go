@@ -91,11 +91,11 @@ func entry(number int, records []journal.Record) Entry {
 		case journal.Intent, journal.Undo:
 			begun = r.Time
 		case journal.Done:
-			e.Steps = append(e.Steps, StepTime{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
+			e.Steps = append(e.Steps, StepTime{r.Step.Text(r.Event), between(begun, r.Time)})
 		case journal.Undone:
-			e.Steps = append(e.Steps, StepTime{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
+			e.Steps = append(e.Steps, StepTime{r.Step.Text(r.Event), between(begun, r.Time)})
 		case journal.Failed:
-			e.Steps = append(e.Steps, StepTime{r.Step.Text(r.Event), Seconds(r.Time.Sub(begun))})
+			e.Steps = append(e.Steps, StepTime{r.Step.Text(r.Event), between(begun, r.Time)})
 			if e.Why == "" {
 				e.Why = r.Note
 			}
@@ -106,7 +106,10 @@ func entry(number int, records []journal.Record) Entry {
 		case journal.End:
 			e.Outcome = r.Outcome
 		}
-		e.Took = Seconds(r.Time.Sub(e.Started))
+		e.Took = between(e.Started, r.Time)
 	}
 	return e
 }
+
+// between is how long something took; 0 if the clock was set back meanwhile.
+func between(begun, ended time.Time) Seconds { return Seconds(max(0, ended.Sub(begun))) }

@@ -95,7 +95,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 // health tries a service's probes once, unless it restarts repeatedly: between two
 // crashes its probes may pass. The reason of a failure has no secrets.
 func (a *Agent) health(ctx context.Context, c containers.Container, s generation.Service) (verdict, why string) {
-	if err := health.Restarting(c, a.node.Host.Now()); err != nil {
+	if err := health.Restarting(c, a.node.Host); err != nil {
 		return "restarting", err.Error() + "; `kollet logs " + s.Name + "` may show why"
 	}
 	if c.State != containers.StateRunning {

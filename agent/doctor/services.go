@@ -45,7 +45,7 @@ func healthyNow(ctx context.Context, n *node.Node, s generation.Service) error {
 	if err != nil {
 		return err
 	}
-	if err := health.Restarting(c, n.Host.Now()); err != nil {
+	if err := health.Restarting(c, n.Host); err != nil {
 		return err
 	}
 	if c.State != containers.StateRunning {

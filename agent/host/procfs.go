@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sys/unix"
@@ -166,6 +167,28 @@ func (h Host) StartTime(pid int) (uint64, error) {
 		return 0, err
 	}
 	return strconv.ParseUint(fields[19], 10, 64) // field 22, proc_pid_stat(5)
+}
+
+// ticksPerSecond is the unit of times in /proc: USER_HZ is 100 everywhere.
+const ticksPerSecond = 100
+
+// Age returns for how long a process has run, whatever the clock was set to since.
+func (h Host) Age(pid int) (time.Duration, error) {
+	start, err := h.StartTime(pid)
+	if err != nil {
+		return 0, err
+	}
+	data, err := os.ReadFile(filepath.Join(h.Proc, "uptime"))
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(data), " ") // proc_uptime(5)
+	seconds, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read for how long the machine has run: %w", err)
+	}
+	uptime := time.Duration(seconds * float64(time.Second))
+	return max(0, uptime-time.Duration(start)*time.Second/ticksPerSecond), nil
 }
 
 // parent returns the number of the process that started a process.

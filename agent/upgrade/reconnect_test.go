@@ -53,7 +53,9 @@ func TestReconnects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				verified := time.Now()
-				n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: &staying{t0: verified, at: func(since time.Duration) containers.Container {
+				machine := host.Real()
+				machine.Proc = t.TempDir()
+				n := &node.Node{Root: t.TempDir(), Host: machine, Engine: &staying{t0: verified, at: func(since time.Duration) containers.Container {
 					now := containers.Container{ID: "c", PID: 100, State: containers.StateRunning, Started: verified.Add(-24 * time.Hour)}
 					for i, exit := range c.exits {
 						if since < exit {
@@ -66,7 +68,7 @@ func TestReconnects(t *testing.T) {
 					}
 					return now
 				}}}
-				tx := &transaction{node: n, to: generation.Generation{Number: 2, Created: verified.Add(-time.Minute)}}
+				tx := &transaction{node: n, began: verified.Add(-time.Minute), to: generation.Generation{Number: 2}}
 				probe := nodefile.Probe{Exec: []string{"true"}, StartPeriod: time.Minute, Timeout: time.Minute, Interval: time.Second, Stable: 2 * time.Second}
 				err := tx.staysHealthy(t.Context(), generation.Service{Name: "web", Origin: 1, Healthcheck: []nodefile.Probe{probe}})
 				got := ""

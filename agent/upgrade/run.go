@@ -103,6 +103,7 @@ func begin(n *node.Node, t *target.Target, images target.Images, changes plan.Pl
 	noteImages(n, changes)
 	tx := newTransaction(n, j, current)
 	tx.target, tx.images, tx.plan = t, images, changes
+	tx.began = n.Host.Now()
 	tx.to = generation.Generation{Number: number, Reason: t.Reason, Created: n.Host.Now().UTC(), Version: n.Version, Engine: t.Engine}
 	return tx, nil
 }

@@ -20,6 +20,7 @@ type transaction struct {
 	options Options
 	images  target.Images
 	plan    plan.Plan
+	began   time.Time
 	from    generation.Generation
 	to      generation.Generation
 	journal *journal.Journal

@@ -120,7 +120,7 @@ func (t *transaction) reconnects(ctx context.Context, s generation.Service, id s
 		return failure{s.Name, id, err}
 	}
 	probes := slices.Clone(s.Healthcheck)
-	if first.Restarts > 0 && first.Started.After(t.to.Created) {
+	if first.Restarts > 0 && health.RanFor(first, t.node.Host) < t.node.Host.Now().Sub(t.began) {
 		for i := range probes {
 			probes[i].Stable = max(probes[i].Stable, restartedStable)
 		}
@@ -237,7 +237,7 @@ func keepsHealthy(ctx context.Context, n *node.Node, s generation.Service, id st
 			return err
 		}
 	}
-	if err := health.Restarting(c, n.Host.Now()); err != nil {
+	if err := health.Restarting(c, n.Host); err != nil {
 		return err
 	}
 	if c.State != containers.StateRunning {

@@ -37,7 +37,7 @@ func main() {
 		out:    os.Stdout,
 		err:    os.Stderr,
 		getenv: os.Getenv,
-		now:    time.Now,
+		now:    now,
 		open:   openEngine,
 	}))
 }
