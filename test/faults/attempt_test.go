@@ -206,7 +206,7 @@ var documented = map[int]bool{0: true, 1: true, 4: true}
 // after checks the node while kollet has not run again. before is the last journal of
 // before the attempt.
 func (v *victim) after(args []string, before string, f fault, o nodetest.Outcome) error {
-	if killed := o.Code == -1 && f == killedKollet; !killed && !documented[o.Code] {
+	if killed := o.Code == -1 && (f == killedKollet || f == starvedOfAll); !killed && !documented[o.Code] {
 		return errors.New("the exit status is wrong")
 	}
 	if strings.Contains(o.Stderr, "defect") || strings.Contains(o.Stderr, "panic") {

@@ -6,9 +6,11 @@
 //   - TestSystemCalls lets the system calls with which kollet uses its state directory fail
 //     with ENOSPC, EIO or EROFS. seccomp stops each of them until the test has decided
 //     whether the kernel carries it out, seccomp_unotify(2).
-//   - TestKills kills kollet, the engine or the shims of containers after a record of the
-//     journal. bin/kollet-faults stops itself there until the test lets it continue.
+//   - TestKills kills kollet, also by a limit of its memory, the engine or the shims of
+//     containers after a record of the journal. bin/kollet-faults stops itself there until
+//     the test lets it continue.
 //   - TestClock sets kollet's clock between and during commands.
+//   - TestMemory limits the memory of kollet, which is killed if it needs more.
 //   - TestRegistry makes the registry sick before a pull or an upgrade.
 //   - TestPower logs what is written to the node's disk, and when the disk is flushed. Then it
 //     starts the node from the disk as a power loss left it: at a flush, or with a part of what

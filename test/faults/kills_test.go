@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,6 +24,7 @@ import (
 // systemd does, or when the command has ended.
 var (
 	killedKollet = fault{name: "kollet is killed"}
+	starvedOfAll = fault{name: "kollet gets no more memory"}
 	killedEngine = fault{name: "the engine is killed"}
 	lostEngine   = fault{name: "the engine is killed and stays away"}
 	killedChild  = fault{name: "dockerd's containerd is killed"}
@@ -38,7 +40,7 @@ type killSuite struct {
 }
 
 func newKillSuite(e nodetest.Engine) killSuite {
-	s := killSuite{e, []fault{killedKollet, killedEngine, lostEngine, killedOld, killedNew}}
+	s := killSuite{e, []fault{killedKollet, starvedOfAll, killedEngine, lostEngine, killedOld, killedNew}}
 	if e.Name == "docker" {
 		s.fault = append(s.fault, killedChild)
 	}
@@ -55,7 +57,7 @@ func (s killSuite) faults() []fault { return s.fault }
 // every kill of the other ones.
 func (killSuite) applies(s scenario, f fault, call string) bool {
 	switch f {
-	case killedKollet:
+	case killedKollet, starvedOfAll:
 		return s.event == ""
 	case killedOld:
 		return strings.Contains(call, besideOld)
@@ -90,7 +92,7 @@ func (killSuite) patience() time.Duration { return 30 * time.Second }
 
 func (s killSuite) run(v *victim, f fault, t *trigger, args []string) nodetest.Outcome {
 	var starting sync.WaitGroup
-	o := v.stepwise(args, func() (kill bool) {
+	o := v.stepwise(args, func(kollet int) (kill bool) {
 		if t.injected() != "" || !t.fires(v.lastRecord()) {
 			return false
 		}
@@ -106,6 +108,8 @@ func (s killSuite) run(v *victim, f fault, t *trigger, args []string) nodetest.O
 			if f == killedEngine {
 				starting.Go(s.engine.Start)
 			}
+		case starvedOfAll:
+			v.starve(kollet, 64<<10<<(t.at%6)) // up to 2 MiB: it is killed before the next record, or later
 		case killedChild:
 			v.killManaged(s.engine)
 		default:
@@ -143,16 +147,22 @@ const (
 
 // stepwise runs a command that stops after each record of the journal, until a function
 // has decided whether it is killed or continues.
-func (v *victim) stepwise(args []string, after func() (kill bool)) nodetest.Outcome {
+func (v *victim) stepwise(args []string, after func(kollet int) (kill bool)) nodetest.Outcome {
 	v.T.Helper()
 	n := *v.Node
 	n.Program = nodetest.Program(v.T, "kollet-faults")
 	n.Env = append(slices.Clone(n.Env), "KOLLET_STOP_AT_RECORDS=1")
+	return v.stops(n.Command(args...), after)
+}
+
+// stops runs a command that stops itself, until a function has decided each time whether it
+// is killed or continues.
+func (v *victim) stops(cmd *exec.Cmd, after func(pid int) (kill bool)) nodetest.Outcome {
+	v.T.Helper()
 	output := v.Path("stderr")
 	stderr, err := os.Create(output)
 	check(v.T, err)
 	defer stderr.Close()
-	cmd := n.Command(args...)
 	cmd.Stderr = stderr
 	check(v.T, cmd.Start())
 	defer func() { _ = cmd.Process.Release() }() // it has been waited for
@@ -169,7 +179,7 @@ func (v *victim) stepwise(args []string, after func() (kill bool)) nodetest.Outc
 			return nodetest.Outcome{Code: status.ExitStatus(), Stderr: string(text)} // -1: killed
 		}
 		next := unix.SIGCONT
-		if after() {
+		if after(cmd.Process.Pid) {
 			next = unix.SIGKILL
 		}
 		_ = unix.Kill(cmd.Process.Pid, next)

@@ -29,6 +29,8 @@ type victim struct {
 	images   string // more settings of images in the node file
 	uuid     string // of its guest, which is another process in every attempt
 
+	starved int // how many processes got little memory
+	pushed  int // images
 	guest   *os.Process
 	exposed bool // the engine may have killed the guest
 }
@@ -129,7 +131,7 @@ func (v *victim) prepare(s scenario) (armed func() bool, err error) {
 	if s.event == "" {
 		return nil, nil
 	}
-	if o := v.stepwise(upgrade, func() bool { return v.reached(s) }); o.Code != -1 {
+	if o := v.stepwise(upgrade, func(int) bool { return v.reached(s) }); o.Code != -1 {
 		return nil, fmt.Errorf("the upgrade to recover from was not killed: exit status %d\n%s", o.Code, o.All())
 	}
 	return nil, nil

@@ -141,11 +141,15 @@ func (v *victim) records() []journal.Record {
 // due is the version on which the journal says that the node ends. before is the last
 // journal of before the attempt.
 func (v *victim) due(before string) string {
-	committed := slices.ContainsFunc(v.records(), func(r journal.Record) bool { return r.Event == journal.Commit })
-	if v.lastJournal() != before && committed {
+	if v.committed(before) {
 		return v.other()
 	}
 	return v.tag
+}
+
+// committed reports whether there is a journal after another one, with a commit.
+func (v *victim) committed(before string) bool {
+	return v.lastJournal() != before && slices.ContainsFunc(v.records(), func(r journal.Record) bool { return r.Event == journal.Commit })
 }
 
 // ended requires that the last journal has its end.
