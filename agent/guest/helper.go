@@ -55,7 +55,7 @@ func (s Sorted) Kept() []int {
 // arguments name, for a service that an init process or a script started. It is never a
 // helper, although it is tied to every guest.
 //
-// A Sorter is made while the first process runs. Sort may be called again, also after
+// A Sorter is made while the first process runs, except by SorterAfter. Sort may be called again, also after
 // that process has exited: what it has left behind is still told from daemons.
 type Sorter struct {
 	finder  Finder
@@ -96,18 +96,44 @@ func (f Finder) Sorter(cgroup host.Cgroup, first int) (*Sorter, error) {
 			return nil, err
 		}
 	}
-	guests, err := f.Find()
+	return s, s.addGuests()
+}
+
+// addGuests adds the ties of all guests that run.
+func (s *Sorter) addGuests(pids ...int) error {
+	guests, err := s.finder.Find()
+	if err != nil {
+		return err
+	}
+	s.any = len(guests) > 0
+	peers := s.peers(pids...)
+	for _, g := range guests {
+		if err := s.addTies(g.PID, peers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SorterAfter prepares to sort what is left in the cgroup of a container after its first
+// process, which had these arguments, has exited. What is in the session of the service, if
+// that is left, is no daemon.
+func (f Finder) SorterAfter(cgroup host.Cgroup, args []string) (*Sorter, error) {
+	s := &Sorter{finder: f, args: args, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}}
+	pids, err := cgroup.Processes()
 	if err != nil {
 		return nil, err
 	}
-	s.any = len(guests) > 0
-	peers := s.peers()
-	for _, g := range guests {
-		if err := s.addTies(g.PID, peers); err != nil {
-			return nil, err
+	for _, pid := range pids {
+		args, err := f.Host.CommandLine(pid)
+		if err != nil || len(args) == 0 || !s.isService(args) {
+			continue // it has exited, or is no service
+		}
+		if lineage, err := f.Host.Lineage(pid); err == nil {
+			s.session = lineage.Session
 		}
 	}
-	return s, nil
+	return s, s.addGuests(pids...)
 }
 
 func (s *Sorter) addLog(pid, first int) error {
@@ -125,7 +151,10 @@ func (s *Sorter) addLog(pid, first int) error {
 // exited, that of another of the processes. It returns nil if the kernel cannot tell: then
 // everything with a socket is tied.
 func (s *Sorter) peers(pids ...int) map[uint64]uint64 {
-	for _, pid := range append([]int{s.first}, pids...) {
+	if s.first > 0 {
+		pids = append([]int{s.first}, pids...)
+	}
+	for _, pid := range pids {
 		if peers, err := s.finder.Host.SocketPeers(pid); err == nil {
 			return peers
 		} else if !host.Gone(err) {

@@ -212,6 +212,11 @@ func (t *transaction) startAgain(ctx context.Context, c containers.Container, m 
 			return err
 		}
 	}
+	if c.State.Stopped() {
+		if err := endRemains(ctx, t.node, c, m.old); err != nil {
+			return err
+		}
+	}
 	if c.PID > 0 { // if it has exited later, kollet recover starts it
 		if err := t.node.Host.Killed(c.PID); err != nil {
 			return err

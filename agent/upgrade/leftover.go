@@ -9,9 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
 )
 
 // killLeft kills the processes that are left in a container after its first one
@@ -89,6 +91,29 @@ func endLeft(ctx context.Context, n *node.Node, cgroup host.Cgroup, sorter *gues
 			}
 		}
 	}
+}
+
+// endRemains ends what is left of a container that does not run, except guests and their
+// helpers. A kollet that was killed had moved it out of the container's cgroup, so the
+// runtime did not kill it with the first process: of a service that outlives its init, two
+// would run when it is started again.
+func endRemains(ctx context.Context, n *node.Node, c containers.Container, s generation.Service) error {
+	if s.Guests == nil { // its processes are never moved
+		return nil
+	}
+	cgroup, found, err := n.Host.Remains(c.ID)
+	if err != nil || !found {
+		return err
+	}
+	args := s.Argv
+	if len(s.Command) > 0 {
+		args = s.Command
+	}
+	sorter, err := n.GuestFinder().SorterAfter(cgroup, args)
+	if err != nil {
+		return err
+	}
+	return endLeft(ctx, n, cgroup, sorter)
 }
 
 // While a process executes a program it has no arguments, and may be a guest a moment

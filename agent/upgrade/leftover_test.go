@@ -2,9 +2,12 @@ package upgrade
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/containers"
 )
 
 // A service that an init or a shell has started may run on without it. What it starts while
@@ -56,6 +59,50 @@ func TestGuestOfAServiceThatOutlivesItsInit(t *testing.T) {
 			}
 			if ended(t, born) {
 				t.Error("the guest is lost")
+			}
+		})
+	}
+}
+
+// If kollet is killed when the first process of a container has just exited, a service that
+// was below it runs on: it was moved to where the runtime does not look. It has ended when
+// the container is started again, and its guest has not.
+func TestRemainsEndBeforeTheNextStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		service generation.Service
+		ends    bool
+	}{
+		"a service with guests": {generation.Service{Argv: []string{"init", "libvirtd"}, Guests: &nodefile.Guests{}}, true},
+		"of an image of Kolla":  {generation.Service{Argv: []string{"kolla_start"}, Command: []string{"init", "libvirtd"}, Guests: &nodefile.Guests{}}, true},
+		"one without guests":    {generation.Service{Argv: []string{"init", "libvirtd"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newCutoverNode(t)
+			at := "/kollet-guests-abc"
+			service, born, other := n.start(at, loop), n.start(at, loop), n.start("/docker/def", loop)
+			n.list(at, service, born)
+			n.write(fmt.Sprintf("proc/%d/cmdline", service.Process.Pid), "libvirtd\x00")
+			n.guest(born.Process.Pid, "a")
+			looks := 0
+			n.node.Host.SocketPeers = func(int) (map[uint64]uint64, error) {
+				if looks++; looks == 2 { // as if it were moved, which has no effect here
+					n.write(fmt.Sprintf("proc/%d/task/%[1]d/cgroup", born.Process.Pid), "2:pids:/kollet-guests\n")
+				}
+				return map[uint64]uint64{}, nil
+			}
+			container := containers.Container{ID: "abc", State: containers.StateExited}
+			engine := &wards{all: []containers.Container{container}}
+			n.node.Engine = engine
+			c.service.Name = "a"
+			tx := newTransaction(n.node, nil, generation.Generation{})
+			if err := tx.startAgain(t.Context(), container, member{name: "a", old: c.service}); err != nil {
+				t.Error(err)
+			}
+			if ended(t, service) != c.ends || ended(t, born) || ended(t, other) {
+				t.Errorf("ended: the service %v, its guest %v, another container's %v", ended(t, service), ended(t, born), ended(t, other))
+			}
+			if !slices.Contains(engine.did, "start abc") {
+				t.Errorf("did %q", engine.did)
 			}
 		})
 	}

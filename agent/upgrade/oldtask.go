@@ -235,7 +235,10 @@ func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s gen
 	if err := n.Engine.Stop(ctx, c.ID, s.StopGracePeriod); err != nil && !errors.Is(err, containers.ErrNotFound) {
 		return err
 	}
-	return n.Host.Hanging(c.ID)
+	if err := n.Host.Hanging(c.ID); err != nil {
+		return err
+	}
+	return endRemains(ctx, n, c, s)
 }
 
 // stopHosting ends the processes of a container that may start a guest until it exits.
