@@ -207,7 +207,7 @@ first-boot: node-image ## boot the node image twice; the short part of test-vm
 test-vm: node-image guest images ## first boots, a guest and power losses in virtual machines; half an hour
 	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
 
-chaos: build ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, lose power at every flush; for hours, or CHAOS_TIME for each table
+chaos: build ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, lose power at every flush, start guests at any moment; for hours, or CHAOS_TIME for each table
 	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) test/make/gotest.sh -count=1 -v -timeout 0 ./test/faults
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)

@@ -15,6 +15,9 @@
 //   - TestPower logs what is written to the node's disk, and when the disk is flushed. Then it
 //     starts the node from the disk as a power loss left it: at a flush, or with a part of what
 //     was written after one.
+//   - TestBirths has a service start guests at any moment of a command, also while it is
+//     stopped, and kills kollet in between. The service is its container's first process, or
+//     below an init or a shell.
 //
 // A call fails once, or from it on until the command ends. Then the recovery is attacked in
 // the same way. After each command the node is looked at from outside: the engine's

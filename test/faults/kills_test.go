@@ -265,10 +265,17 @@ func (v *victim) killManaged(e nodetest.Engine) {
 
 // parent returns the parent of a process.
 func parent(pid int) int {
+	n, _ := strconv.Atoi(stat(pid, 1))
+	return n
+}
+
+// stat returns a field of /proc/PID/stat (proc_pid_stat(5)), counted from that after the
+// name: 0 is the state, 1 the parent, 19 the start time. It is empty if there is no process.
+func stat(pid, field int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(text), ") ")
-	var state string
-	var ppid int
-	_, _ = fmt.Sscan(rest, &state, &ppid)
-	return ppid
+	if fields := strings.Fields(rest); field < len(fields) {
+		return fields[field]
+	}
+	return ""
 }

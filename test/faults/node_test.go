@@ -24,10 +24,11 @@ type victim struct {
 	*nodetest.Node
 	engine   nodetest.Engine
 	registry *machine.Registry
-	port     int    // of alpha; beta has the next
-	tag      string // of the images and in the config files of the generation that runs
-	images   string // more settings of images in the node file
-	uuid     string // of its guest, which is another process in every attempt
+	port     int      // of alpha; beta has the next
+	tag      string   // of the images and in the config files of the generation that runs
+	images   string   // more settings of images in the node file
+	uuid     string   // of its guest, which is another process in every attempt
+	nursery  *nursery // nil: alpha starts no guests by itself
 
 	starved int // how many processes got little memory
 	pushed  int // images
@@ -44,16 +45,28 @@ func newVictim(t testing.TB, engine nodetest.Engine, registry *machine.Registry,
 // newVictimAt does the same with the node's file-system root at a path.
 func newVictimAt(t testing.TB, engine nodetest.Engine, registry *machine.Registry, port int, root string) *victim {
 	t.Helper()
+	v := emptyNode(t, engine, registry, port, root)
+	v.begin()
+	return v
+}
+
+// emptyNode returns a node without a generation.
+func emptyNode(t testing.TB, engine nodetest.Engine, registry *machine.Registry, port int, root string) *victim {
+	t.Helper()
 	id := make([]byte, 6)
 	_, _ = rand.Read(id)
-	v := &victim{Node: nodetest.NewAt(t, engine, root), engine: engine, registry: registry, port: port, tag: "v1", uuid: fmt.Sprintf("8a1b0000-0000-4000-8000-%x", id)}
+	return &victim{Node: nodetest.NewAt(t, engine, root), engine: engine, registry: registry, port: port, uuid: fmt.Sprintf("8a1b0000-0000-4000-8000-%x", id)}
+}
+
+// begin brings the node to its second generation.
+func (v *victim) begin() {
+	v.T.Helper()
 	v.configure("v1", false)
 	v.Must(0, "bootstrap")
 	v.configure("v2", false)
 	v.Must(0, upgrade...)
 	v.tag = "v2"
-	check(t, v.whole(v.tag))
-	return v
+	check(v.T, v.whole(v.tag))
 }
 
 // other returns the version of the next upgrade.
@@ -68,6 +81,11 @@ func (v *victim) other() string {
 // started.
 func (v *victim) configure(tag string, broken bool) {
 	v.T.Helper()
+	alpha := fmt.Sprintf(`[serve, "127.0.0.1:%d", /etc/word]`, v.port)
+	volumes := ""
+	if v.nursery != nil {
+		alpha, volumes = v.nursery.command(fmt.Sprintf("127.0.0.1:%d", v.port), v.uuid), v.nursery.volumes()
+	}
 	beta := fmt.Sprintf(`[serve, "127.0.0.1:%d", /etc/word]`, v.port+1)
 	if broken {
 		beta = `[fail, "the disk is gone"]`
@@ -82,8 +100,9 @@ services:
   alpha:
     image: tiny
     pid: host
-    command: [serve, "127.0.0.1:%d", /etc/word]
+    command: %s
     guests: {list: [/bin/tiny, say, %s]}
+    %s
     %s
     healthcheck: [{tcp: "127.0.0.1:%d", start_period: 15s, stable: 20ms, interval: 10ms}]
   beta:
@@ -93,7 +112,7 @@ services:
     depends_on: [alpha]
     %s
     healthcheck: [{exec: [/bin/tiny, ask, "127.0.0.1:%d"], start_period: 15s, stable: 20ms, interval: 10ms}]
-`, v.engine.Name, v.registry.Addr, tag, v.images, tag, v.port, v.uuid, config, v.port, beta, config, v.port+1))
+`, v.engine.Name, v.registry.Addr, tag, v.images, tag, alpha, v.uuid, volumes, config, v.port, beta, config, v.port+1))
 }
 
 // scenario is a command in which calls fail.

@@ -60,8 +60,13 @@ func inherit(files ...*os.File) *exec.Cmd {
 	return cmd
 }
 
-func guest() {
-	share()
+// alone is the last argument of a guest without helpers.
+const alone = "-nodefaults"
+
+func guest(isAlone bool) {
+	if !isAlone {
+		share()
+	}
 	time.Sleep(time.Hour)
 }
 

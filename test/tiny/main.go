@@ -11,6 +11,10 @@
 //	tiny host ADDRESS UUID      answers, and starts a process that looks like a guest, and the
 //	                            guest's helpers; with another UUID also in its last moment
 //	tiny guest UUID             starts the same processes, and ends
+//	tiny breed ADDRESS FILE DIRECTORY UUID
+//	                            answers, and starts guests as the files of DIRECTORY order it
+//	tiny under wait|leave PROGRAM ARGUMENT…
+//	                            starts tiny with these arguments as its child
 //	tiny say TEXT…              prints each TEXT on a line
 //	tiny stay                   runs and ignores all signals except SIGKILL
 //	tiny fill FILE [again]      writes to FILE until the disk is full, and does not listen;
@@ -37,7 +41,7 @@ import (
 
 func main() {
 	if strings.HasPrefix(filepath.Base(os.Args[0]), guestName) {
-		guest()
+		guest(os.Args[len(os.Args)-1] == alone)
 	}
 	if serve := helpers[os.Args[0]]; serve != nil {
 		check(os.WriteFile("/proc/self/comm", []byte(os.Args[0]), 0))
@@ -67,6 +71,10 @@ func run(args []string) {
 		check(daemon.Start())
 	case "guest":
 		host(args[1])
+	case "breed":
+		breed(args[1], args[2], args[3], args[4])
+	case "under":
+		under(args[1], os.Args[3:])
 	case "say":
 		fmt.Println(strings.Join(os.Args[2:], "\n"))
 	case "serve":
@@ -118,7 +126,7 @@ func run(args []string) {
 			run(args[4:])
 		}
 	default:
-		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, ask, host, guest, say, stay, fill, flood or plant")
+		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, ask, host, guest, breed, under, say, stay, fill, flood or plant")
 		os.Exit(2)
 	}
 }
