@@ -141,4 +141,9 @@ func (c *Cloud) tellOnFailure() {
 	out, err := c.command("exec", container, "sh", "-c",
 		`for log in /var/log/controller/*.log; do echo "--- $log"; grep -E " (ERROR|CRITICAL|TRACE) |rror" "$log" | tail -n 15; tail -n 5 "$log"; done`).CombinedOutput()
 	c.t.Logf("control plane: %v\n%s", err, out)
+	if err != nil { // it does not run
+		state, _ := c.command("inspect", "--format", "{{json .State}}", container).CombinedOutput()
+		last, _ := c.command("logs", "--tail", "30", container).CombinedOutput()
+		c.t.Logf("control plane: %s\n%s", state, last)
+	}
 }
