@@ -35,6 +35,18 @@ func TestEntry(t *testing.T) {
 	if e.Gaps["a"].Ended != 1 || e.Outcome != "" || e.Took != Seconds(5*time.Second) {
 		t.Errorf("interrupted behind its commit: %+v", e)
 	}
+	// The clock was set back by hours, and then forward.
+	e = entry(8, []journal.Record{
+		at(9000, journal.Record{Event: journal.Begin}),
+		at(9001, journal.Record{Event: journal.Intent, Step: journal.Step{Kind: journal.Pull}}),
+		at(10, journal.Record{Event: journal.Done, Step: journal.Step{Kind: journal.Pull}}),
+		at(11, journal.Record{Event: journal.Intent, Step: journal.Step{Kind: journal.Render}}),
+		at(12, journal.Record{Event: journal.Done, Step: journal.Step{Kind: journal.Render}}),
+		at(13, journal.Record{Event: journal.End, Outcome: journal.Committed}),
+	})
+	if !slices.Equal(e.Steps, []StepTime{{"pull", 0}, {"render", Seconds(time.Second)}}) || e.Took != 0 || e.Outcome != journal.Committed {
+		t.Errorf("a clock that was set: %+v", e)
+	}
 	// A crash left an empty journal; recovery ended it.
 	e = entry(9, []journal.Record{at(3, journal.Record{Event: journal.End, Outcome: journal.Discarded})})
 	if e.Took != 0 || !e.Started.Equal(time.Unix(1003, 0)) || e.Outcome != journal.Discarded || len(e.Steps) > 0 {

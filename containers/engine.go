@@ -41,9 +41,7 @@ type Engine interface {
 	Image(ctx context.Context, ref string) (Image, error)
 	// Pull fetches an image from its registry, and contacts the registry even
 	// if the image is present. Layers that are present are not fetched again.
-	// progress may be nil; it is called from one goroutine, whenever something arrives
-	// and while layers are unpacked, and not while the registry is waited for.
-	// ErrNotFound if the
+	// progress may be nil; it is called from one goroutine. ErrNotFound if the
 	// registry has no such image or tag.
 	Pull(ctx context.Context, ref string, progress func(Progress)) (Image, error)
 	// Load imports all images of an archive under the names in the archive; an

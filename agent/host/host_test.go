@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/agent/host"
 )
@@ -86,6 +87,16 @@ func TestProcesses(t *testing.T) {
 	}
 	if start, err := h.StartTime(20); err != nil || start != 4711 {
 		t.Errorf("%d, %v", start, err)
+	}
+	if age, err := h.Age(20); err == nil {
+		t.Errorf("%v without the time since boot", age)
+	}
+	write(t, proc+"/uptime", "60.50 100.00\n")
+	if age, err := h.Age(20); err != nil || age != 13390*time.Millisecond {
+		t.Errorf("%v, %v", age, err)
+	}
+	if age, err := h.Age(22); err == nil {
+		t.Errorf("%v of no process", age)
 	}
 	for argument, want := range map[string]bool{"/var/lib/log-writer": true, "/var/lib/log-write": false, "/var/lib/log-writer2": false, "--id": false} {
 		if got, err := h.HasProcess(argument); err != nil || got != want {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/distribution/reference"
@@ -31,15 +32,20 @@ func (a *Arrivals) note() {
 	a.last = time.Now()
 }
 
-// left returns how much longer pulls may wait.
-func (a *Arrivals) left() time.Duration {
+// left returns how much longer a pull with this limit may wait.
+func (a *Arrivals) left(limit time.Duration) time.Duration {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	return a.limit - time.Since(a.last)
+	return limit - time.Since(a.last)
 }
 
-// watch returns a context that ends when nothing has arrived for too long.
-func (a *Arrivals) watch(ctx context.Context) (watched context.Context, stop func()) {
+// unpackTime is the limit when all layers have arrived: engines say nothing while they unpack
+// them.
+const unpackTime = 30 * time.Minute
+
+// watch returns a context that ends when nothing has arrived for too long. complete says that
+// all layers have.
+func (a *Arrivals) watch(ctx context.Context, complete *atomic.Bool) (watched context.Context, stop func()) {
 	a.note()
 	ctx, cancel := context.WithCancelCause(ctx)
 	if a.limit == 0 {
@@ -47,7 +53,11 @@ func (a *Arrivals) watch(ctx context.Context) (watched context.Context, stop fun
 	}
 	var wait func()
 	wait = func() {
-		left := a.left()
+		limit := a.limit
+		if complete.Load() {
+			limit = max(limit, unpackTime)
+		}
+		left := a.left(limit)
 		if left <= 0 {
 			cancel(errStalled)
 		} else if ctx.Err() == nil {
@@ -65,10 +75,12 @@ var errStalled = errors.New("nothing arrives")
 // certificates. ErrRegistryUnreachable if that takes too long, or if nothing arrives.
 func (n *Node) Pull(ctx context.Context, ref string, arrivals *Arrivals, progress func(containers.Progress)) (image containers.Image, err error) {
 	err = n.Await(ctx, n.patience, "the registry of "+ref, func(ctx context.Context) error {
-		watched, stop := arrivals.watch(ctx)
+		var complete atomic.Bool
+		watched, stop := arrivals.watch(ctx, &complete)
 		defer stop()
 		image, err = n.Engine.Pull(watched, ref, func(p containers.Progress) {
 			arrivals.note()
+			complete.Store(p.Total > 0 && p.Done == p.Total)
 			progress(p)
 		})
 		if err != nil && errors.Is(context.Cause(watched), errStalled) {

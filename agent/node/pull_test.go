@@ -103,6 +103,34 @@ func TestPullWaitsForAnother(t *testing.T) {
 	})
 }
 
+// An engine says nothing while it unpacks what has arrived.
+func TestPullUnpacks(t *testing.T) {
+	for takes, want := range map[time.Duration]time.Duration{20 * time.Minute: 20 * time.Minute, 24 * time.Hour: unpackTime} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &Node{Host: host.Real(), Engine: unpacking{takes: takes}}
+			begun := time.Now()
+			_, err := n.Pull(t.Context(), ref, NewArrivals(time.Minute), func(containers.Progress) {})
+			if took := time.Since(begun); took != want || (err != nil) != (want < takes) {
+				t.Errorf("takes %v: after %v: %v", takes, took, err)
+			}
+		})
+	}
+}
+
+type unpacking struct {
+	containers.Engine
+	takes time.Duration
+}
+
+func (u unpacking) Pull(ctx context.Context, _ string, progress func(containers.Progress)) (containers.Image, error) {
+	progress(containers.Progress{Done: 7, Total: 7})
+	select {
+	case <-ctx.Done():
+	case <-time.After(u.takes):
+	}
+	return containers.Image{}, ctx.Err()
+}
+
 // Zero is no limit, and another reason to end is not a stall.
 func TestPullWithoutLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

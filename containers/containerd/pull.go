@@ -204,8 +204,7 @@ func (f *fetched) complete() {
 
 func (f *fetched) progress(now containers.Progress, complete int) {
 	now.Status = fmt.Sprintf("%d of %d layers", complete, len(f.sizes))
-	unpacking := len(f.sizes) > 0 && complete == len(f.sizes) // which reports nothing itself
-	if f.report != nil && (now != f.last || unpacking) {
+	if f.report != nil && now != f.last {
 		f.report(now)
 		f.last = now
 	}

@@ -80,7 +80,7 @@ func follow(ctx context.Context, stream io.Reader, progress func(containers.Prog
 			digest = d
 		}
 		layers.add(m)
-		if now := layers.sum(); progress != nil && (now != last || m.Status == "Extracting") {
+		if now := layers.sum(); progress != nil && now != last {
 			progress(now)
 			last = now
 		}

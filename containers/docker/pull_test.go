@@ -29,7 +29,6 @@ func TestFollow(t *testing.T) {
 			steps: []containers.Progress{
 				{Status: "0 of 0 layers"}, {Status: "1 of 1 layers"}, {Status: "1 of 2 layers"},
 				{Done: 10, Total: 100, Status: "1 of 2 layers"}, {Done: 100, Total: 100, Status: "1 of 2 layers"},
-				{Done: 100, Total: 100, Status: "1 of 2 layers"}, // it is being unpacked
 				{Done: 100, Total: 100, Status: "2 of 2 layers"},
 			},
 		},
