@@ -61,7 +61,7 @@ func (a *Agent) Guests(ctx context.Context) ([]Guest, error) {
 					return nil, err
 				}
 				if _, known := sorted[c.ID]; !known {
-					if sorted[c.ID], err = a.sorted(c); err != nil {
+					if sorted[c.ID], err = a.sorted(c, s.Command); err != nil {
 						return nil, err
 					}
 				}
@@ -85,12 +85,13 @@ func (a *Agent) exposed(c containers.Container, pid int) ([]string, error) {
 	return cgroup.Holds(pid)
 }
 
-// sorted tells the helpers of guests from the other processes of a container.
-func (a *Agent) sorted(c containers.Container) (guest.Sorted, error) {
+// sorted tells the helpers of guests from the other processes of a container, which runs a
+// command, if that is known.
+func (a *Agent) sorted(c containers.Container, command []string) (guest.Sorted, error) {
 	cgroup, err := a.node.Host.ContainerCgroup(c.PID, c.ID)
 	var sorter *guest.Sorter
 	if err == nil {
-		sorter, err = a.node.GuestFinder().Sorter(cgroup, c.PID)
+		sorter, err = a.node.GuestFinder().Sorter(cgroup, c.PID, command)
 	}
 	if errors.Is(err, host.ErrExited) {
 		return guest.Sorted{}, nil

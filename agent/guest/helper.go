@@ -52,8 +52,9 @@ func (s Sorted) Kept() []int {
 //   - or it is tied to a helper, or is a parent, a child or in the session of one.
 //
 // The service is the container's first process, copies of it, and a program that its
-// arguments name, for a service that an init process or a script started. It is never a
-// helper, although it is tied to every guest.
+// arguments name, or the command that the start script of Kolla's images runs, for a service
+// that an init process or a script started. It is never a helper, although it is tied to
+// every guest.
 //
 // A Sorter is made while the first process runs, except by SorterAfter. Sort may be called again, also after
 // that process has exited: what it has left behind is still told from daemons.
@@ -62,6 +63,7 @@ type Sorter struct {
 	first   int
 	session int              // of the first process
 	args    []string         // of the first process
+	command []string         // that it runs, if its arguments do not tell
 	log     map[string]bool  // pipes to the engine, which reads the output of commands
 	ties    map[string]bool  // of the guests, and of the helpers that were found
 	any     bool             // guests run on this node
@@ -74,9 +76,10 @@ type process struct {
 	start uint64
 }
 
-// Sorter prepares to sort the processes of a container with this first process.
-func (f Finder) Sorter(cgroup host.Cgroup, first int) (*Sorter, error) {
-	s := &Sorter{finder: f, first: first, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}}
+// Sorter prepares to sort the processes of a container with this first process, which runs a
+// command, if that is known.
+func (f Finder) Sorter(cgroup host.Cgroup, first int, command []string) (*Sorter, error) {
+	s := &Sorter{finder: f, first: first, command: command, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}}
 	own, err := f.Host.Lineage(first)
 	if err == nil {
 		s.session = own.Session
@@ -116,10 +119,10 @@ func (s *Sorter) addGuests(pids ...int) error {
 }
 
 // SorterAfter prepares to sort what is left in the cgroup of a container after its first
-// process, which had these arguments, has exited. What is in the session of the service, if
-// that is left, is no daemon.
-func (f Finder) SorterAfter(cgroup host.Cgroup, args []string) (*Sorter, error) {
-	s := &Sorter{finder: f, args: args, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}}
+// process, which had these arguments and ran a command, has exited. What is in the session of
+// the service, if that is left, is no daemon.
+func (f Finder) SorterAfter(cgroup host.Cgroup, args, command []string) (*Sorter, error) {
+	s := &Sorter{finder: f, args: args, command: command, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}}
 	pids, err := cgroup.Processes()
 	if err != nil {
 		return nil, err
@@ -319,7 +322,7 @@ func (s *Sorter) isService(args []string) bool {
 	if slices.Equal(args, s.args) {
 		return true // a copy that executed no other program
 	}
-	return slices.ContainsFunc(s.args[min(1, len(s.args)):], func(arg string) bool {
+	return slices.ContainsFunc(slices.Concat(s.args[min(1, len(s.args)):], s.command), func(arg string) bool {
 		return !strings.ContainsAny(arg, " \t\n") && filepath.Base(arg) == filepath.Base(args[0]) // not the end of a script
 	})
 }

@@ -73,7 +73,7 @@ func (n *node) libvirt(args string, guests bool) {
 // sort sorts processes of the made-up container.
 func (n node) sort(pids ...int) Sorted {
 	n.t.Helper()
-	sorter, err := n.Sorter(host.Cgroup{Shim: shim}, first)
+	sorter, err := n.Sorter(host.Cgroup{Shim: shim}, first, nil)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -202,6 +202,23 @@ func TestSort(t *testing.T) {
 	}
 }
 
+// The arguments of the init process of Kolla's images do not tell what their start script
+// runs. That is the service, which is tied to every guest, and no helper.
+func TestSortBehindStartScript(t *testing.T) {
+	n := newNode(t)
+	n.libvirt("dumb-init --single-child -- kolla_start", true)
+	n.add(proc{pid: 30, parent: first, session: first, args: "libvirtd --listen", fds: []string{"socket:[201]"}})
+	n.add(proc{pid: 31, parent: first, session: first, args: "swtpm", fds: []string{"socket:[201]"}})
+	sorter, err := n.Sorter(host.Cgroup{Shim: shim}, first, []string{"/usr/sbin/libvirtd", "--listen"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := sorter.Sort([]int{first, vm, 30, 31})
+	if err != nil || !slices.Equal(numbers(got.Helpers), []int{31}) || len(got.Ending) > 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 // After the service's exit, what it left behind looks like a daemon and is none. What
 // came meanwhile is judged by what it is to a guest.
 func TestSortAgain(t *testing.T) {
@@ -220,7 +237,7 @@ func TestSortAgain(t *testing.T) {
 		}
 		return running(pid)
 	}
-	sorter, err := n.Sorter(host.Cgroup{Shim: shim}, first)
+	sorter, err := n.Sorter(host.Cgroup{Shim: shim}, first, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +278,7 @@ func TestSortUnknownSockets(t *testing.T) {
 
 func TestSorterExited(t *testing.T) {
 	n := newNode(t)
-	if _, err := n.Sorter(host.Cgroup{Shim: shim}, first); !errors.Is(err, host.ErrExited) {
+	if _, err := n.Sorter(host.Cgroup{Shim: shim}, first, nil); !errors.Is(err, host.ErrExited) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -47,7 +47,7 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 			if err != nil {
 				return err
 			}
-			_, ending, err := protectInside(ctx, t.node, c)
+			_, ending, err := protectInside(ctx, t.node, c, m.old)
 			if err == nil {
 				err = t.warnOfEnding(m.name, ending)
 			}
@@ -62,14 +62,14 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 // protectInside moves guests and their helpers out of a container that runs or is paused.
 // It returns what will end with the container although guests run. A container that
 // exited by itself has none left, and no sorter.
-func protectInside(ctx context.Context, n *node.Node, c containers.Container) (*guest.Sorter, []guest.Process, error) {
+func protectInside(ctx context.Context, n *node.Node, c containers.Container, s generation.Service) (*guest.Sorter, []guest.Process, error) {
 	cgroup, err := n.Host.ContainerCgroup(c.PID, c.ID)
 	if err == nil {
 		err = n.GuestFinder().Reunite(ctx, cgroup, c.ID)
 	}
 	var sorter *guest.Sorter
 	if err == nil {
-		sorter, err = n.GuestFinder().Sorter(cgroup, c.PID)
+		sorter, err = n.GuestFinder().Sorter(cgroup, c.PID, s.Command)
 	}
 	if errors.Is(err, host.ErrExited) {
 		return nil, nil, nil

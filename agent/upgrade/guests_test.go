@@ -133,7 +133,7 @@ func TestProtectContainer(t *testing.T) {
 				}
 			}
 			task := n.task(generation.Service{Name: "nova-libvirt"}, first)
-			sorter, err := n.node.GuestFinder().Sorter(task.cgroup, first.Process.Pid)
+			sorter, err := n.node.GuestFinder().Sorter(task.cgroup, first.Process.Pid, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

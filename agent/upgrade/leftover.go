@@ -105,11 +105,7 @@ func endRemains(ctx context.Context, n *node.Node, c containers.Container, s gen
 	if err != nil || !found {
 		return err
 	}
-	args := s.Argv
-	if len(s.Command) > 0 {
-		args = s.Command
-	}
-	sorter, err := n.GuestFinder().SorterAfter(cgroup, args)
+	sorter, err := n.GuestFinder().SorterAfter(cgroup, s.Argv, s.Command)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func TestGuestOfAServiceThatOutlivesItsInit(t *testing.T) {
 				return map[uint64]uint64{}, nil
 			}
 			task := n.task(generation.Service{}, first)
-			sorter, err := n.node.GuestFinder().Sorter(task.cgroup, first.Process.Pid)
+			sorter, err := n.node.GuestFinder().Sorter(task.cgroup, first.Process.Pid, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestRemainsEndBeforeTheNextStart(t *testing.T) {
 		ends    bool
 	}{
 		"a service with guests": {generation.Service{Argv: []string{"init", "libvirtd"}, Guests: &nodefile.Guests{}}, true},
-		"of an image of Kolla":  {generation.Service{Argv: []string{"kolla_start"}, Command: []string{"init", "libvirtd"}, Guests: &nodefile.Guests{}}, true},
+		"of an image of Kolla":  {generation.Service{Argv: []string{"kolla_start"}, Command: []string{"libvirtd", "--listen"}, Guests: &nodefile.Guests{}}, true},
 		"one without guests":    {generation.Service{Argv: []string{"init", "libvirtd"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -108,7 +108,7 @@ func (t *transaction) oldTask(ctx context.Context, m member, id string) (oldTask
 	}
 	if err == nil && m.protects() {
 		var ending []guest.Process
-		if old.sorter, ending, err = protectInside(ctx, t.node, c); err == nil {
+		if old.sorter, ending, err = protectInside(ctx, t.node, c, service); err == nil {
 			err = t.warnOfEnding(m.name, ending)
 		}
 	}
@@ -219,7 +219,7 @@ func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s gen
 		return err
 	}
 	if c.PID > 0 && (member{new: s}).protects() {
-		sorter, ending, err := protectInside(ctx, n, c)
+		sorter, ending, err := protectInside(ctx, n, c, s)
 		if err != nil {
 			return err
 		}
