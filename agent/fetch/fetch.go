@@ -4,6 +4,7 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,8 +29,8 @@ type fetcher struct {
 	arrivals *node.Arrivals
 }
 
-// Images makes every image that a target needs present, several at once. It
-// returns what is present then, also when it fails: the next try needs it.
+// Images makes every image that a target needs present, several at once, also after a
+// power loss. It returns what is present then, also when it fails: the next try needs it.
 func Images(ctx context.Context, n *node.Node, t *target.Target, images target.Images) (target.Images, error) {
 	f := &fetcher{node: n, target: t, images: images.Clone(), arrivals: node.NewArrivals(t.StallTimeout)}
 	if err := f.load(ctx); err != nil {
@@ -46,6 +47,9 @@ func Images(ctx context.Context, n *node.Node, t *target.Target, images target.I
 		g.Go(func() error { return f.pull(gctx, &mu, ref, names) })
 	}
 	err := g.Wait()
+	if len(f.images.Present) > len(images.Present) {
+		err = errors.Join(err, n.Sync(ctx))
+	}
 	return f.images, err
 }
 

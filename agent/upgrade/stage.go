@@ -143,6 +143,10 @@ func (t *transaction) stage(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	// Not later, where a slow disk would hold up the commit.
+	if err := t.node.Sync(ctx); err != nil {
+		return err
+	}
 	return t.guestsFit(ctx)
 }
 
