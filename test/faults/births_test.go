@@ -41,7 +41,7 @@ func breed(t *testing.T, engine nodetest.Engine) {
 		limit = briefTime
 	}
 	m := &maternity{
-		victim: emptyNode(t, engine, registry, 7300, t.TempDir()),
+		victim: newVictimAt(t, engine, registry, 7300, t.TempDir()),
 		random: rand.New(rand.NewPCG(seed, 0)), lengths: map[string]int{}, births: newBirthTable(),
 	}
 	m.runs = manners[m.random.IntN(len(manners))]

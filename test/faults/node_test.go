@@ -39,23 +39,9 @@ type victim struct {
 // newVictim returns a node on its second generation.
 func newVictim(t testing.TB, engine nodetest.Engine, registry *machine.Registry, port int) *victim {
 	t.Helper()
-	return newVictimAt(t, engine, registry, port, t.TempDir())
-}
-
-// newVictimAt does the same with the node's file-system root at a path.
-func newVictimAt(t testing.TB, engine nodetest.Engine, registry *machine.Registry, port int, root string) *victim {
-	t.Helper()
-	v := emptyNode(t, engine, registry, port, root)
+	v := newVictimAt(t, engine, registry, port, t.TempDir())
 	v.begin()
 	return v
-}
-
-// emptyNode returns a node without a generation.
-func emptyNode(t testing.TB, engine nodetest.Engine, registry *machine.Registry, port int, root string) *victim {
-	t.Helper()
-	id := make([]byte, 6)
-	_, _ = rand.Read(id)
-	return &victim{Node: nodetest.NewAt(t, engine, root), engine: engine, registry: registry, port: port, uuid: fmt.Sprintf("8a1b0000-0000-4000-8000-%x", id)}
 }
 
 // begin brings the node to its second generation.
@@ -67,6 +53,14 @@ func (v *victim) begin() {
 	v.Must(0, upgrade...)
 	v.tag = "v2"
 	check(v.T, v.whole(v.tag))
+}
+
+// newVictimAt returns a node without services, with its file-system root at a path.
+func newVictimAt(t testing.TB, engine nodetest.Engine, registry *machine.Registry, port int, root string) *victim {
+	t.Helper()
+	id := make([]byte, 6)
+	_, _ = rand.Read(id)
+	return &victim{Node: nodetest.NewAt(t, engine, root), engine: engine, registry: registry, port: port, uuid: fmt.Sprintf("8a1b0000-0000-4000-8000-%x", id)}
 }
 
 // other returns the version of the next upgrade.
@@ -128,6 +122,7 @@ type scenario struct {
 var upgrade = []string{"upgrade", "--force"} // tiny guests run on no QEMU whose version could be asked
 
 var (
+	bootstraps         = scenario{name: "bootstrap", args: []string{"bootstrap"}}
 	upgrades           = scenario{name: "upgrade", args: upgrade}
 	rollsBack          = scenario{name: "rollback", args: upgrade, broken: true}
 	recoversBack       = scenario{name: "recovery that rolls back", args: recovery, event: journal.Done, step: journal.CutOver}
