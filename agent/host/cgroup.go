@@ -162,11 +162,28 @@ func (h Host) Runs(pid int, id string) bool {
 // names reports whether any path names a container.
 func (m Membership) names(container string) bool {
 	for _, at := range m {
-		if strings.Contains(at, container) {
+		if cgroupNamed(at, container) != "" {
 			return true
 		}
 	}
 	return false
+}
+
+// cgroupNamed returns a cgroup's path up to the cgroup that is named after a container, ""
+// if there is none. It is called by the container's whole id, which may have a prefix and
+// systemd's suffix, as in docker-ID.scope. A part of another container's id is not taken for
+// it: what is found here may be killed.
+func cgroupNamed(path, id string) string {
+	if id == "" {
+		return ""
+	}
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		if name := strings.TrimSuffix(part, ".scope"); name == id || strings.HasSuffix(name, "-"+id) {
+			return strings.Join(parts[:i+1], "/")
+		}
+	}
+	return ""
 }
 
 // Path returns the container's path in a hierarchy, "" if it has no cgroup there.

@@ -1,9 +1,6 @@
 package host
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Elsewhere returns the cgroup in which a container has processes beside this one, that of
 // its first process: they too are in a cgroup with the container's id in its name, since a
@@ -35,7 +32,7 @@ func (h Host) named(id string, known Membership) (Cgroup, bool, error) {
 		}
 		held := m.inside(known)
 		for hierarchy, at := range m {
-			if of := upTo(at, id); of != "" && !slices.Contains(held, hierarchy) {
+			if of := cgroupNamed(at, id); of != "" && !slices.Contains(held, hierarchy) {
 				found[hierarchy] = of
 			}
 		}
@@ -45,17 +42,4 @@ func (h Host) named(id string, known Membership) (Cgroup, bool, error) {
 	}
 	mounts, err := h.hierarchies()
 	return Cgroup{host: h, own: found, mounts: mounts}, err == nil, err
-}
-
-// upTo returns a cgroup's path up to the cgroup with a container's id in its name, "" if
-// there is none.
-func upTo(path, id string) string {
-	i := strings.Index(path, id)
-	if i < 0 {
-		return ""
-	}
-	if end := strings.IndexByte(path[i:], '/'); end >= 0 {
-		return path[:i+end]
-	}
-	return path
 }

@@ -217,3 +217,28 @@ func TestRuns(t *testing.T) {
 		}
 	}
 }
+
+// A container is known by its whole id. What has a part of it belongs to another, and might
+// be killed as what is left of this one.
+func TestCgroupNamed(t *testing.T) {
+	const id, other = "9ba5348d5d40055b", "349ba5348d5d40055b"
+	for path, want := range map[string]string{
+		"/docker/" + id:                                  "/docker/" + id,
+		"/docker/" + id + "/machine/qemu-1-a":            "/docker/" + id,
+		"/system.slice/docker-" + id + ".scope":          "/system.slice/docker-" + id + ".scope",
+		"/system.slice/docker-" + id + ".scope/a/b":      "/system.slice/docker-" + id + ".scope",
+		"/kollet-guests-" + id:                           "/kollet-guests-" + id,
+		"/machine.slice/libpod-" + id + ".scope/payload": "/machine.slice/libpod-" + id + ".scope",
+		"/docker/" + other:                               "",
+		"/docker/" + id + "0":                            "",
+		"/docker-" + id + "-a/b":                         "",
+		"/":                                              "",
+	} {
+		if got := cgroupNamed(path, id); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if got := cgroupNamed("/docker/"+id, ""); got != "" {
+		t.Errorf("a container without an id: %q", got)
+	}
+}
