@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/target"
@@ -36,7 +35,7 @@ func TestUnpromoted(t *testing.T) { synctest.Test(t, unpromoted) }
 func unpromoted(t *testing.T) {
 	e := &unpromoting{err: errors.New("the engine failed")}
 	e.all = []containers.Container{made("a", 2), made("b", 2)}
-	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: e}
+	n := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: e}
 	to := record(t, n, 2)
 	if err := n.Store().SetCurrent(1); err != nil {
 		t.Fatal(err)

@@ -174,7 +174,7 @@ func TestCollectAroundDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine := &shelf{all: []containers.Container{made("a", 6), made("b", 2), made("a", 5)}}
-			nd := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}
+			nd := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: engine}
 			var notes []string
 			nd.Report = func(e node.Event) { notes = append(notes, e.Text) }
 			if err := os.MkdirAll(filepath.Dir(nd.NodeFilePath()), 0o700); err != nil {
@@ -212,7 +212,7 @@ func TestCollectAroundDamage(t *testing.T) {
 
 func TestCollectContainers(t *testing.T) {
 	engine := &shelf{all: []containers.Container{made("a", 6), made("b", 2), made("a", 5), made("b", 1), made("c", 5)}}
-	nd := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}
+	nd := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: engine}
 	got, err := Collect(t.Context(), nd, record(t, nd, 6))
 	if err != nil || !slices.Equal(got.Containers, []string{"a5", "b1", "c5"}) || len(got.Pinned) > 0 {
 		t.Errorf("got %+v, %v", got, err)
@@ -227,7 +227,7 @@ func TestCollectContainers(t *testing.T) {
 
 func TestRetire(t *testing.T) {
 	engine := &shelf{}
-	nd := &node.Node{Host: host.Real(), Engine: engine}
+	nd := &node.Node{Host: idle(t), Engine: engine}
 	guests := node.Pins{"a 5": true, "5": true}
 	for _, c := range []containers.Container{made("a", 5), made("b", 5), made("a", 51)} {
 		removed, err := retire(t.Context(), nd, c, generation.Service{}, guests)
@@ -271,7 +271,7 @@ func TestCollectBusyContainer(t *testing.T) {
 		all:  []containers.Container{made("a", 5), made("a", 4), made("a", 6), made("b", 2)},
 		busy: map[string]error{"a5": errors.New("device or resource busy")},
 	}
-	nd := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine, Report: func(e node.Event) { notes = append(notes, e.Text) }}
+	nd := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: engine, Report: func(e node.Event) { notes = append(notes, e.Text) }}
 	current := record(t, nd, 6)
 	got, err := Collect(t.Context(), nd, current)
 	if err != nil || !slices.Equal(got.Containers, []string{"a4"}) {
@@ -326,11 +326,18 @@ func TestDemoteUpdatesBeforeItStops(t *testing.T) {
 	c := made("a", 1)
 	c.State = containers.StateRunning
 	e := &shelf{all: []containers.Container{c}}
-	tx := newTransaction(&node.Node{Root: t.TempDir(), Host: host.Real(), Engine: e}, nil, generation.Generation{Number: 1})
+	tx := newTransaction(&node.Node{Root: t.TempDir(), Host: idle(t), Engine: e}, nil, generation.Generation{Number: 1})
 	if err := tx.demote(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(e.did, ", "); got != "settle a1 a1 no, stop a1, settle a1 a-g1 no" {
 		t.Errorf("the engine was told: %s", got)
 	}
+}
+
+// idle is a machine on which nothing runs: the containers of made-up engines have ids of
+// which there may be some on the machine that runs the tests.
+func idle(t testing.TB) host.Host {
+	t.Helper()
+	return host.Host{Proc: t.TempDir(), Sys: t.TempDir(), Run: t.TempDir(), Now: time.Now, SocketPeers: unconnected}
 }

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 
 	"github.com/kollet/kollet/agent/generation"
-	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
@@ -33,7 +32,7 @@ func TestReplacedContainerLosesItsName(t *testing.T) {
 	for fails, want := range map[int]string{0: "a-g1", 1: "a-g1", 2: "a-g1", 3: ""} {
 		synctest.Test(t, func(t *testing.T) {
 			e := &renaming{fails: fails}
-			n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: e}
+			n := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: e}
 			tx := newTransaction(n, nil, generation.Generation{Number: 1})
 			c := made("a", 1)
 			c.State = containers.StateExited

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/target"
@@ -26,7 +25,7 @@ func TestRefuse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var said []string
-			n := &node.Node{Root: t.TempDir(), Host: host.Real(), Report: func(e node.Event) { said = append(said, e.Text) }}
+			n := &node.Node{Root: t.TempDir(), Host: idle(t), Report: func(e node.Event) { said = append(said, e.Text) }}
 			j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
 			if err != nil {
 				t.Fatal(err)

@@ -3,7 +3,6 @@ package upgrade
 import (
 	"testing"
 
-	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 )
@@ -24,7 +23,7 @@ func TestEndedStuck(t *testing.T) {
 		"never, though refused": {[]journal.Outcome{journal.Committed, journal.Discarded}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := &node.Node{Root: t.TempDir(), Host: host.Real()}
+			n := &node.Node{Root: t.TempDir(), Host: idle(t)}
 			for i, outcome := range c.outcomes {
 				j, err := journal.Create(n.Journals(), journal.Record{To: i + 1}, n.Host.Now)
 				if err == nil && outcome != "" {

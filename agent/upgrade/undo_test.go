@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 
 	"github.com/kollet/kollet/agent/generation"
-	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/target"
@@ -23,7 +22,7 @@ func TestBack(t *testing.T) { synctest.Test(t, undoneInOrder) }
 
 func undoneInOrder(t *testing.T) {
 	var events, undone []string
-	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Report: func(e node.Event) { events = append(events, e.Text) }}
+	n := &node.Node{Root: t.TempDir(), Host: idle(t), Report: func(e node.Event) { events = append(events, e.Text) }}
 	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +61,7 @@ func undoneInOrder(t *testing.T) {
 
 // Nothing is undone while the journal may say that the upgrade is committed.
 func TestCommitInDoubt(t *testing.T) {
-	n := &node.Node{Root: t.TempDir(), Host: host.Real()}
+	n := &node.Node{Root: t.TempDir(), Host: idle(t)}
 	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +79,7 @@ func TestCommitInDoubt(t *testing.T) {
 // What cannot be recorded is undone even so.
 func TestUndoneWithoutRecords(t *testing.T) {
 	var undone, events []string
-	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Report: func(e node.Event) { events = append(events, e.Text) }}
+	n := &node.Node{Root: t.TempDir(), Host: idle(t), Report: func(e node.Event) { events = append(events, e.Text) }}
 	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +109,7 @@ func TestUndoneWithoutRecords(t *testing.T) {
 
 // A node whose end cannot be recorded after the commit is not as before.
 func TestEndNotRecordedAfterCommit(t *testing.T) {
-	n := &node.Node{Root: t.TempDir(), Host: host.Real()}
+	n := &node.Node{Root: t.TempDir(), Host: idle(t)}
 	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +127,7 @@ func TestEndNotRecordedAfterCommit(t *testing.T) {
 
 // A signal may come before the first step.
 func TestInterruptedBeforeFirstStep(t *testing.T) {
-	n := &node.Node{Root: t.TempDir(), Host: host.Real()}
+	n := &node.Node{Root: t.TempDir(), Host: idle(t)}
 	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +150,7 @@ func TestInterruptedBeforeFirstStep(t *testing.T) {
 // escaped it.
 func TestEscapedSecretInErrorEventAndJournal(t *testing.T) {
 	var events []string
-	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Report: func(e node.Event) { events = append(events, e.Text) }}
+	n := &node.Node{Root: t.TempDir(), Host: idle(t), Report: func(e node.Event) { events = append(events, e.Text) }}
 	j, err := journal.Create(n.Journals(), journal.Record{To: 2}, n.Host.Now)
 	if err != nil {
 		t.Fatal(err)

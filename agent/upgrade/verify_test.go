@@ -66,7 +66,7 @@ func TestEndedService(t *testing.T) {
 	service := generation.Service{Name: "nova-compute", Origin: 2, Healthcheck: []nodefile.Probe{
 		{Exec: []string{"true"}, StartPeriod: time.Minute, Timeout: time.Minute, Interval: time.Millisecond, Stable: time.Minute},
 	}}
-	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine}
+	n := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: engine}
 	tx := &transaction{node: n, to: generation.Generation{Number: 2, Services: []generation.Service{service}}, watch: newWatch(n)}
 	tx.watch.add(newTask{id: "c", service: service, process: p})
 	err = tx.verify(t.Context())
@@ -105,7 +105,7 @@ func TestExitCode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := &node.Node{Host: host.Real(), Engine: slowEngine{notices: time.Now().Add(c.after)}}
+				n := &node.Node{Host: idle(t), Engine: slowEngine{notices: time.Now().Add(c.after)}}
 				if code, ended := exitCode(t.Context(), n, failure{"a", "1", c.err}); code != c.code || ended != c.ended {
 					t.Errorf("got %d, %v", code, ended)
 				}
