@@ -109,6 +109,9 @@ func (p *Process) Wait(ctx context.Context) error {
 		exited, perr = p.Exited(0)
 		return exited || perr != nil
 	})
+	if !exited && perr == nil { // the context may have ended before the first look
+		exited, perr = p.Exited(0)
+	}
 	switch {
 	case exited || perr != nil:
 		return perr
