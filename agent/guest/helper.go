@@ -56,8 +56,9 @@ func (s Sorted) Kept() []int {
 // that an init process or a script started. It is never a helper, although it is tied to
 // every guest.
 //
-// A Sorter is made while the first process runs, except by SorterAfter. Sort may be called again, also after
-// that process has exited: what it has left behind is still told from daemons.
+// A Sorter is made while the first process runs, except by SorterAfter. Sort may be called
+// again, also after that process has exited: what it has left behind is still told from
+// daemons.
 type Sorter struct {
 	finder  Finder
 	first   int

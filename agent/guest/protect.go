@@ -45,8 +45,8 @@ const mostRounds = 100
 // which they are in it, and returns the cgroup in which its first process is then. What
 // they start from then on is born outside of the container, so the runtime cannot kill
 // it with the container. id is that of the container. It may be repeated; after an
-// interruption Reunite comes before. If the first process has exited, nothing is moved, and the error is
-// host.ErrExited, wrapped: the runtime is ending the container.
+// interruption Reunite comes before. If the first process has exited, nothing is moved, and
+// the error is host.ErrExited, wrapped: the runtime is ending the container.
 func (f Finder) Evacuate(ctx context.Context, cgroup host.Cgroup, id string, first int) (host.Cgroup, error) {
 	to := group + "-" + id // the engine's name in it tells what it belongs to
 	if _, err := f.evacuate(ctx, cgroup, to, first); err != nil {

@@ -83,9 +83,9 @@ func Collect(ctx context.Context, n *node.Node, current generation.Generation) (
 }
 
 // collectGenerations drops the generations beyond keep_generations and those that were
-// rolled back, and with them the images that no other generation uses. A generation whose record cannot be
-// read is kept, and so is every image and a record that names it: the unreadable
-// one may need any of them.
+// rolled back, and with them the images that no other generation uses. A generation whose
+// record cannot be read is kept, and so is every image and a record that names it: the
+// unreadable one may need any of them.
 func collectGenerations(ctx context.Context, n *node.Node, current generation.Generation, pins node.Pins, gone *Garbage) error {
 	kept, err := n.Store().List()
 	if err != nil {
