@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,8 +45,8 @@ func (h *hub) Pull(_ context.Context, ref string, _ func(containers.Progress)) (
 	return containers.Image{ID: id}, nil
 }
 
-func (h *hub) Info(context.Context) (containers.Info, error) {
-	return containers.Info{Name: "docker", Root: "/"}, nil
+func (h *hub) Info(ctx context.Context) (containers.Info, error) {
+	return containers.Info{Name: "docker", Root: "/"}, ctx.Err()
 }
 
 // pulling makes a node that runs web:1 and shares its node file's images.
@@ -103,5 +104,33 @@ func TestPull(t *testing.T) {
 				t.Errorf("prefetched are %v, %v; want %s", prefetched, err, c.prefetched)
 			}
 		})
+	}
+}
+
+// interrupted is a hub whose second pull a signal ends.
+type interrupted struct {
+	*hub
+	cancel context.CancelFunc
+	first  chan struct{}
+}
+
+func (i interrupted) Pull(ctx context.Context, ref string, progress func(containers.Progress)) (containers.Image, error) {
+	if ref == "web:2" {
+		defer close(i.first)
+		return i.hub.Pull(ctx, ref, progress)
+	}
+	<-i.first
+	i.cancel()
+	return containers.Image{}, ctx.Err()
+}
+
+// What was pulled before an interruption is synced too, and the error is one line.
+func TestPullInterrupted(t *testing.T) {
+	a, h := pulling(t, "services: {aa: {image: web:2}, bb: {image: db:1}}\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	a.node.Engine = interrupted{h, cancel, make(chan struct{})}
+	_, err := a.Pull(ctx, target.Options{})
+	if err == nil || !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %q", err)
 	}
 }

@@ -4,7 +4,6 @@ package fetch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,7 +47,10 @@ func Images(ctx context.Context, n *node.Node, t *target.Target, images target.I
 	}
 	err := g.Wait()
 	if len(f.images.Present) > len(images.Present) {
-		err = errors.Join(err, n.Sync(ctx))
+		// Also after an interruption: an image that is present is not pulled again.
+		if failed := n.Sync(context.WithoutCancel(ctx)); err == nil {
+			err = failed
+		}
 	}
 	return f.images, err
 }
