@@ -46,6 +46,7 @@ func New(t testing.TB, options ...machine.RegistryOption) *Site {
 		// An address of its own: else a bridge has that of one of its ports, and with that
 		// node's end another, which the other nodes do not know for up to a minute.
 		s.Must("ip", "link", "add", name, "address", fmt.Sprintf("02:00:0a:58:00:%02x", 0xfe-i), "type", "bridge")
+		t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", name).Run() })
 		s.Must("ip", "link", "set", name, "up")
 	}
 	s.Must("ip", "addr", "add", Address+"/24", "dev", bridge)
