@@ -231,6 +231,11 @@ var harmless = [][]string{
 	{"nova.scheduler.client.report", "Failed to update inventory", "placement.concurrent_update"},
 	// os-vif adds the port of a new server to Open vSwitch before QEMU creates its device.
 	madeLater,
+	// An agent that stops ends its monitor of the database, and logs the end of the monitor's
+	// error output if it reads that first (_kill and _read_stderr in
+	// neutron/agent/common/async_process.py). A monitor whose database goes away says so
+	// before it ends, and the agent logs those words.
+	{"neutron.agent.common.async_process", "Error received from [ovsdb-client monitor", "]: None"},
 }
 
 // madeLater are the parts of an error about a port whose device does not exist. It is not
