@@ -76,7 +76,7 @@ help: ## show this
 	@echo "targets:"
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-up: ## run a compute node on this machine, boot a guest, upgrade libvirt under it
+up: ## run a compute node on this machine, of the cloud of make cloud if that runs, boot a guest, upgrade libvirt under it
 	@$(MAKE) --no-print-directory deps build guest images
 	@test/up/up.sh
 

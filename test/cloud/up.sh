@@ -93,23 +93,29 @@ finish() {
 	cat <<-TEXT
 
 		The cloud has no compute node yet. It is no production control plane: no TLS, no redundancy.
-		Ask it:        export DOCKER_HOST=$DOCKER_HOST
-		               docker exec controller openstack compute service list
+		Ask it:        alias cloud='docker --host $DOCKER_HOST exec controller openstack'
+		               cloud compute service list
 		From outside:  . $credentials/openrc, or OS_CLIENT_CONFIG_FILE=$credentials/clouds.yaml OS_CLOUD=kollet
-		A node:        /etc/kollet/node.yaml with
+		A node:        make up, which makes this machine a node of the cloud
+		Another node:  /etc/kollet/node.yaml with images, and
+		                 network: linuxbridge
 		                 vars:
 		                   rabbit_host: $address
 		                   auth_url: http://$address:5000/v3
-		                   my_ip: $address
+		                   my_ip: ADDRESS OF THE NODE
 		                   virt_type: qemu
-		                 secrets:
-		                   rabbit_password: {file: $credentials/secrets/rabbit_password}
-		                   nova_password: {file: $credentials/secrets/nova_password}
-		                   placement_password: {file: $credentials/secrets/placement_password}
-		                   neutron_password: {file: $credentials/secrets/neutron_password}
+		                   physical_interface_mappings: physnet1:INTERFACE
+		                 secrets: # copies of the files in $credentials/secrets
+		                   rabbit_password: {file: /etc/kollet/secrets/rabbit_password}
+		                   nova_password: {file: /etc/kollet/secrets/nova_password}
+		                   placement_password: {file: /etc/kollet/secrets/placement_password}
+		                   neutron_password: {file: /etc/kollet/secrets/neutron_password}
+		                 openstack: # kollet asks Nova and Neutron about the node
+		                   username: nova
+		                   password: nova_password
 		               kollet bootstrap; the node appears within some seconds
-		A server:      docker exec controller openstack server create --image guest --flavor tiny --network provider a
-		               docker exec controller openstack console log show a
+		A server:      cloud server create --image guest --flavor tiny --network provider a
+		               cloud console log show a
 		Remove it:     make cloud-down
 	TEXT
 }

@@ -20,7 +20,12 @@ main() {
 	[ -z "$(each node)" ] || node
 	for daemon in $(each daemon); do stop "$daemon"; done
 	for service in $(each service); do systemctl stop "$service.socket" "$service.service"; done
-	for link in $(each link); do ip link delete "$link" 2>/dev/null || true; done
+	for link in $(each link); do
+		# The agent made a bridge of it.
+		bridge=$(basename "$(readlink "/sys/class/net/$link/master")")
+		ip link delete "$link" 2>/dev/null || true
+		[ -z "$bridge" ] || ip link delete "$bridge" 2>/dev/null || true
+	done
 	host
 	files
 }

@@ -2,8 +2,9 @@
 # Sets up what the containers of a compute node need on their host, where it is
 # missing. Sourced by up.sh. Daemons listen on the loopback device only.
 
-# shellcheck disable=SC2154 # up.sh sets registry and password_file
-: "$mine $registry $password_file"
+# shellcheck disable=SC2154 # up.sh sets these
+: "$mine $registry $password_file $cloud"
+interface=kollet-phys # of the cloud's network provider
 
 systemd() { [ -d /run/systemd/system ]; }
 
@@ -101,6 +102,20 @@ registry() {
 	start registry docker-registry serve "$mine/registry.yml"
 	answers registry curl -fs "http://$registry/v2/"
 	note "started the image registry at $registry, process $(pid_of registry)"
+}
+
+# clouded: does the control plane of make cloud run?
+clouded() { [ -e "$cloud/openrc" ] && listens 5000; }
+
+# provider: creates the interface of the physical network on which the cloud's network
+# provider is. Nothing is behind it.
+provider() {
+	note "this will be a node of the cloud of make cloud"
+	[ ! -e "/sys/class/net/$interface" ] || return 0
+	making link "$interface"
+	ip link add "$interface" type veth peer name "$interface-end"
+	ip link set "$interface-end" up
+	ip link set "$interface" up
 }
 
 # secret: creates the password of the message bus, unless it exists.

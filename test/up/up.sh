@@ -1,7 +1,7 @@
 #!/bin/sh
 # make up: demonstrates kollet on this machine. It makes the machine a containerised
-# compute node, boots a guest, and upgrades libvirt while it shows the guest's console.
-# make down removes everything.
+# compute node, of the cloud of make cloud if that runs, boots a guest, and upgrades libvirt
+# while it shows the guest's console. make down removes everything.
 set -eu
 cd "$(dirname "$0")/../.."
 checkout=$PWD
@@ -16,6 +16,7 @@ old=26.2.2
 new=26.2.2-1
 node_file=/etc/kollet/node.yaml
 password_file=/etc/kollet/secrets/rabbit_password
+cloud=/var/lib/kollet-cloud/credentials
 guest=demo
 uuid=6a1f2c9e-3f0b-4a58-9d0c-8d1f6f5b7e21
 
@@ -29,7 +30,7 @@ main() {
 	modules
 	engine
 	registry
-	rabbit
+	if clouded; then provider; else rabbit; fi
 	say "Node file $node_file"
 	node_file
 	say "Prechecks"
@@ -64,15 +65,28 @@ run() {
 # node_file: writes the node file, unless it exists.
 node_file() {
 	if [ -e "$node_file" ]; then
+		if clouded && grep -q 'auth_url: none' "$node_file"; then
+			die "this node was made without a control plane; run make down, then make up again"
+		fi
 		note "exists already"
 		return
 	fi
+	directory /etc/kollet
 	making file "$node_file"
-	cat >"$node_file" <<-YAML
-		profile: compute
-		engine: docker
-		images: {registry: $registry/kolla, tag: "$old"}
-		network: linuxbridge
+	{
+		cat <<-YAML
+			profile: compute
+			engine: docker
+			images: {registry: $registry/kolla, tag: "$old"}
+			network: linuxbridge
+		YAML
+		if clouded; then in_cloud; else alone; fi
+	} >"$node_file"
+	sed 's/^/    /' "$node_file"
+}
+
+alone() {
+	cat <<-YAML
 		vars:
 		  virt_type: ${VIRT_TYPE:-qemu} # emulation, which works everywhere; use kvm if the machine has it
 		  rabbit_host: 127.0.0.1
@@ -80,7 +94,28 @@ node_file() {
 		secrets:
 		  rabbit_password: {file: $password_file}
 	YAML
-	sed 's/^/    /' "$node_file"
+}
+
+in_cloud() {
+	auth_url=$(sed -n 's/^export OS_AUTH_URL=//p' "$cloud/openrc")
+	address=${auth_url#*://}
+	address=${address%:*}
+	cat <<-YAML
+		vars:
+		  virt_type: ${VIRT_TYPE:-qemu} # emulation, which works everywhere; use kvm if the machine has it
+		  rabbit_host: $address
+		  auth_url: $auth_url
+		  my_ip: $address
+		  physical_interface_mappings: physnet1:$interface
+		secrets:
+		  rabbit_password: {file: $cloud/secrets/rabbit_password}
+		  nova_password: {file: $cloud/secrets/nova_password}
+		  placement_password: {file: $cloud/secrets/placement_password}
+		  neutron_password: {file: $cloud/secrets/neutron_password}
+		openstack: # kollet asks Nova and Neutron about the node
+		  username: nova # has the rights; on your own nodes, use a user of kollet's own
+		  password: nova_password
+	YAML
 }
 
 bootstrap() {
@@ -151,6 +186,7 @@ finish() {
 		The guest that the old libvirt started keeps running under the new one, process $pid.
 		Explore:         export DOCKER_HOST=$DOCKER_HOST PATH=$checkout/bin:\$PATH
 		                 kollet help; kollet exec nova-libvirt -- virsh list
+		$(clouded && echo "A server:        docker --host unix:///var/lib/kollet-cloud/docker.sock exec controller openstack server create --image guest --flavor tiny --network provider a")
 		Upgrade again:   make up
 		Remove it:       make down
 	TEXT
