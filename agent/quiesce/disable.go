@@ -23,6 +23,7 @@ const Format = 1
 // is disabled, and is removed after it was enabled, so whenever kollet or the
 // machine dies, the next command finds it.
 type Mark struct {
+	Host   string    `json:"host"`   // of the service: another command may have another --host
 	Binary string    `json:"binary"` // of the service
 	Reason string    `json:"reason"` // recorded by Nova: a service that is disabled for another reason is left alone
 	Since  time.Time `json:"since"`
@@ -41,24 +42,25 @@ type Store struct {
 	Version string // of kollet
 }
 
-func (s Store) path() string { return filepath.Join(s.Dir, "disabled.json") }
+// Path is where the mark is.
+func (s Store) Path() string { return filepath.Join(s.Dir, "disabled.json") }
 
 // Marked returns the mark; nil if there is none. If the mark has content that this
 // kollet does not know, the error is a *format.UnknownError.
 func (s Store) Marked() (*Mark, error) {
-	data, err := os.ReadFile(s.path())
+	data, err := os.ReadFile(s.Path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	var r record
 	if err == nil {
-		err = format.Decode(s.path(), data, Format, &r)
+		err = format.Decode(s.Path(), data, Format, &r)
 	}
 	if _, ok := errors.AsType[*format.UnknownError](err); ok {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read whether kollet disabled the compute service: %s: %w; remove the file, and enable the service if it is disabled", s.path(), err)
+		return nil, fmt.Errorf("read whether kollet disabled the compute service: %s: %w; remove the file, and enable the service if it is disabled", s.Path(), err)
 	}
 	return &r.Mark, nil
 }
@@ -68,11 +70,11 @@ func (s Store) mark(m Mark) error {
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(s.path(), append(data, '\n'), 0o600)
+	return durable.WriteFile(s.Path(), append(data, '\n'), 0o600)
 }
 
 func (s Store) clear() error {
-	if err := os.Remove(s.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(s.Path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("record that the compute service is enabled: %w", err)
 	}
 	return durable.SyncDir(s.Dir)
@@ -95,23 +97,33 @@ func (s Store) Disable(ctx context.Context, cloud Service, m Mark) (openstack.Co
 	if !found.Enabled() {
 		return found, nil // with kollet's reason, if an earlier command could not enable it: the mark is still there
 	}
+	if other, err := s.Marked(); err != nil || other != nil && other.Host != m.Host {
+		return found, errors.Join(err, errOther(other))
+	}
 	if err := s.mark(m); err != nil {
 		return found, err
 	}
 	return found, cloud.Disable(ctx, found.ID, m.Reason)
 }
 
+// errOther refuses to forget the service of another host.
+func errOther(m *Mark) error {
+	if m == nil {
+		return nil
+	}
+	return fmt.Errorf("the %s of host %s, which kollet disabled as well, is not enabled yet", m.Binary, m.Host)
+}
+
 // Enable enables the compute service again, if kollet disabled it and nobody
-// changed that since. It may run again.
+// changed that since. It may run again. cloud is asked about the mark's host. The mark
+// stays if Nova does not list the service: Nova leaves services out while the database
+// of their cell is away.
 func (s Store) Enable(ctx context.Context, cloud Service) error {
 	m, err := s.Marked()
 	if m == nil || err != nil {
 		return err
 	}
 	found, err := cloud.ComputeService(ctx, m.Binary)
-	if errors.Is(err, openstack.ErrUnknownHost) {
-		return s.clear() // deleted since
-	}
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func TestDisableAndEnable(t *testing.T) {
 		"an old mark":                  {status: "disabled", reason: "broken disk", marked: earlier, after: "disabled broken disk"},
 		"an old mark, enabled":         {status: "enabled", marked: earlier, disabled: true, after: "enabled"},
 		"no answer in the end":         {status: "enabled", disabled: true, between: func(n *nova) { n.silent = refused }, after: "disabled " + ours, left: true, enableErr: true},
-		"deleted since":                {status: "enabled", disabled: true, between: func(n *nova) { n.service = openstack.ComputeService{} }, after: ""},
+		"not listed in the end":        {status: "enabled", disabled: true, between: func(n *nova) { n.service = openstack.ComputeService{} }, after: "", left: true, enableErr: true},
 		"not allowed":                  {status: "enabled", disableErr: true, between: func(n *nova) { n.refuses = nil }, after: "enabled"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +112,42 @@ func TestDisableAndEnable(t *testing.T) {
 	}
 }
 
+// Nova leaves a service out of its list while its cell's database is away. Afterwards
+// the service is enabled.
+func TestEnableUnlisted(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	n := &nova{service: openstack.ComputeService{ID: "1", Status: "enabled"}}
+	if _, err := s.Disable(t.Context(), n, Mark{Reason: ours}); err != nil {
+		t.Fatal(err)
+	}
+	away := n.service
+	n.service = openstack.ComputeService{}
+	if err := s.Enable(t.Context(), n); !errors.Is(err, openstack.ErrUnknownHost) {
+		t.Error(err)
+	}
+	n.service = away
+	if err := s.Enable(t.Context(), n); err != nil || n.service.Status != "enabled" {
+		t.Errorf("%v, %+v", err, n.service)
+	}
+}
+
+// The service of another host that kollet disabled is not forgotten.
+func TestDisableOnAnotherHost(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	mine := Mark{Host: "compute-1.example.org", Binary: "nova-compute", Reason: ours}
+	if err := s.mark(mine); err != nil {
+		t.Fatal(err)
+	}
+	n := &nova{service: openstack.ComputeService{ID: "2", Status: "enabled"}}
+	_, err := s.Disable(t.Context(), n, Mark{Host: "compute-1", Binary: "nova-compute", Reason: ours})
+	if err == nil || err.Error() != "the nova-compute of host compute-1.example.org, which kollet disabled as well, is not enabled yet" || len(n.changes) > 0 {
+		t.Errorf("%v, %q", err, n.changes)
+	}
+	if m, err := s.Marked(); err != nil || *m != mine {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 // A service that Nova does not list is not disabled.
 func TestDisableUnknown(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
@@ -126,12 +162,12 @@ func TestDisableUnknown(t *testing.T) {
 func TestMark(t *testing.T) {
 	s := Store{Dir: t.TempDir(), Version: "1.0"}
 	for text, unknown := range map[string]bool{
-		`{"format":1,"kollet":"1.0","binary":"nova-compute","reason":"r","since":"2026-01-02T12:00:00Z"}`: false,
-		`{"format":2,"kollet":"9.0","services":[]}`:                                                       true,
-		`{"format":1,"kollet":"9.0","zone":"a"}`:                                                          true,
-		`{"form`:                                                                                          false,
+		`{"format":1,"kollet":"1.0","host":"h","binary":"nova-compute","reason":"r","since":"2026-01-02T12:00:00Z"}`: false,
+		`{"format":2,"kollet":"9.0","services":[]}`: true,
+		`{"format":1,"kollet":"9.0","zone":"a"}`:    true,
+		`{"form`:                                    false,
 	} {
-		if err := os.WriteFile(s.path(), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(s.Path(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		m, err := s.Marked()

@@ -109,7 +109,7 @@ func (t *transaction) disableService(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	found, err := t.marks().Disable(ctx, t.cloud, quiesce.Mark{
-		Binary: binary, Reason: fmt.Sprintf("kollet: upgrade to generation %d", t.to.Number), Since: t.node.Host.Now().UTC(),
+		Host: t.node.Name, Binary: binary, Reason: fmt.Sprintf("kollet: upgrade to generation %d", t.to.Number), Since: t.node.Host.Now().UTC(),
 	})
 	if errors.Is(err, openstack.ErrUnknownHost) {
 		t.node.Note("", "Nova does not list %s on host %s, so it is not disabled", binary, t.node.Name)
@@ -187,21 +187,25 @@ func enableService(ctx context.Context, n *node.Node, c cloud, t *target.Target)
 	}
 	ctx, cancel := context.WithTimeout(ctx, enableTimeout)
 	defer cancel()
-	if err == nil && c == nil {
-		c, err = openFor(ctx, n)
+	if err == nil && (c == nil || m.Host != n.Name) {
+		c, err = openFor(ctx, n, m.Host)
 	}
 	if err == nil {
 		err = marks(n).Enable(ctx, c)
 	}
+	if err != nil && m != nil {
+		err = fmt.Errorf("%w; the next kollet command tries again, or run `openstack compute service set --enable %s %s` and remove %s", err, m.Host, m.Binary, marks(n).Path())
+	}
 	if err != nil {
-		return t.Redact(fmt.Errorf("kollet disabled the compute service and could not enable it again: %w; the next kollet command tries again, or run `openstack compute service set --enable %s nova-compute`", err, n.Name))
+		return t.Redact(fmt.Errorf("kollet disabled the compute service and could not enable it again: %w", err))
 	}
 	n.Note("", "the compute service is enabled again")
 	return nil
 }
 
-// openFor opens the control plane with the credentials that the node file has now.
-func openFor(ctx context.Context, n *node.Node) (cloud, error) {
+// openFor opens the control plane, for a host, with the credentials that the node file
+// has now.
+func openFor(ctx context.Context, n *node.Node, host string) (cloud, error) {
 	c := target.CloudOf(n)
 	if c.Problem != nil {
 		return nil, c.Problem
@@ -209,7 +213,7 @@ func openFor(ctx context.Context, n *node.Node) (cloud, error) {
 	if c.Access == nil {
 		return nil, errors.New("the node file has no credentials below openstack")
 	}
-	return openstack.Open(ctx, *c.Access, n.Name)
+	return openstack.Open(ctx, *c.Access, host)
 }
 
 // job is one migration or block job of a guest, as its libvirt reports it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kollet/kollet/agent/format"
@@ -193,6 +194,9 @@ func (t *transaction) undoRecorded(ctx context.Context, records []journal.Record
 	}
 	if err := t.undoAll(ctx); err != nil {
 		return node.NeedsOperator{Err: fmt.Errorf("%w; fix the cause, then run `kollet recover`", err)}
+	}
+	if !slices.ContainsFunc(t.started, func(s step) bool { return s.kind == journal.Quiesce }) {
+		_ = t.unquiesce(ctx) // an earlier command may have left the compute service disabled
 	}
 	if t.touched() {
 		if err := t.previousHealthy(ctx); err != nil {
