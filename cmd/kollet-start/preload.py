@@ -5,15 +5,15 @@
 # kollet-start runs this with the service's own interpreter, with the name
 # `settings` defined; preload.go describes them. It runs in a namespace of its own,
 # so that __main__ is the script's. eventlet replaces functions of the standard
-# library while modules are imported: everything that is used later is looked up
-# here.
+# library while modules are imported, and a module may change the process: everything
+# that is used later is looked up here.
 
 import _signal
 import os
 import select
 import sys
 
-close, execve, leave, listdir, read, waitpid, write = os.close, os.execve, os._exit, os.listdir, os.read, os.waitpid, os.write
+close, execve, fchdir, leave, listdir, read, umask, waitpid, write = os.close, os.execve, os.fchdir, os._exit, os.listdir, os.read, os.umask, os.waitpid, os.write
 poll, POLLIN, stderr = select.poll, select.POLLIN, 2
 script = os.fsdecode(settings["script"])
 ONLY_AST = 0x400  # PyCF_ONLY_AST, ast(3): without the module ast, which imports many others
@@ -22,7 +22,10 @@ TICK = 100        # milliseconds between two checks of the gate if no wake-up ar
 
 
 def note(text):
-    write(stderr, ("kollet-start: " + text + "\n").encode("utf-8", "backslashreplace"))
+    try:
+        write(stderr, ("kollet-start: " + text + "\n").encode("utf-8", "backslashreplace"))
+    except OSError:  # a module closed it
+        pass
 
 
 def contents(path):
@@ -43,10 +46,24 @@ def exit_on(signals):
     return handler
 
 
+def take_signals(handler):
+    """At the gate they end the container. A module that has set its own handler gets
+    it back when the gate is open."""
+    for s, old in before.items():
+        now = _signal.getsignal(s)
+        if now is not handler and now is not None and old != _signal.SIG_IGN:
+            before[s] = now
+            _signal.signal(s, handler)
+
+
 def restore_signals(handler):
     for s, old in before.items():
-        if _signal.getsignal(s) is handler:  # a module may have set its own
+        if _signal.getsignal(s) is handler:
             _signal.signal(s, old)
+
+
+def ignored_signals():
+    return {s for s in range(1, _signal.NSIG) if _signal.getsignal(s) == _signal.SIG_IGN}
 
 
 before = {}
@@ -71,8 +88,8 @@ def imports_of(body):
     return found
 
 
-def preload():
-    for name, names in imports_of(compile(contents(script), script, "exec", ONLY_AST, True).body):
+def preload(source):
+    for name, names in imports_of(compile(source, script, "exec", ONLY_AST, True).body):
         __import__(name, {"__name__": "__main__"}, None, names, 0)
     absent = []
     done = watch_configuration()
@@ -147,6 +164,9 @@ def report_ready():
     except BrokenPipeError:
         note("preload: the reporter exited")
         leave(EXIT_GATE)
+    except OSError as e:  # a module closed the pipe
+        note("preload: %s" % e)
+        leave(EXIT_GATE)
 
 
 def wait_open():
@@ -161,16 +181,34 @@ def wait_open():
 
 # ---- How the service starts.
 
+def process_at_start():
+    """What modules may change of a process, and execve(2) keeps."""
+    mask = umask(0o077)
+    umask(mask)
+    try:
+        directory = os.open(".", os.O_PATH | os.O_CLOEXEC)
+    except OSError:  # the user cannot return to it
+        directory = None
+    return directory, mask, _signal.pthread_sigmask(_signal.SIG_BLOCK, []), ignored_signals()
+
+
 def execute():
     """Replaces this process: the plain start."""
-    for s in (_signal.SIGPIPE, _signal.SIGXFSZ):  # that Python ignores
+    directory, mask, blocked, ignored = process
+    if directory is not None:
+        fchdir(directory)
+    umask(mask)
+    # Python ignores these two.
+    for s in (ignored_signals() - ignored) | {_signal.SIGPIPE, _signal.SIGXFSZ}:
         _signal.signal(s, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
     execve(settings["program"], settings["argv"], environment)
 
 
 def give_up(reason):
     _signal.setitimer(_signal.ITIMER_REAL, 0)
     note("preload: " + " ".join(str(reason).split()) + "; starting without it")
+    take_signals(stop)
     report_ready()
     wait_open()
     restore_signals(stop)
@@ -179,10 +217,11 @@ def give_up(reason):
 
 def become_script():
     restore_signals(stop)
+    if process[0] is not None:
+        close(process[0])
     rename()
-    main = sys.modules["__main__"].__dict__
     try:
-        exec(compile(contents(script), script, "exec", 0, True), main)
+        exec(program, main)
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as e:  # print it without the frames of this program
@@ -221,6 +260,7 @@ def prepare_main():
     sys.argv[0] = script
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = [os.fsdecode(word) for word in settings["cmdline"].split(b"\0")[:-1]]
+    return main.__dict__
 
 
 def environment_at_start():
@@ -228,15 +268,23 @@ def environment_at_start():
     return {key: value for key, _, value in pairs}
 
 
+def on_alarm(number, frame):
+    give_up("the imports took longer than %d s" % settings["limit"])
+
+
 close(settings["self"])
 environment = environment_at_start()
 stop = exit_on(settings["signals"])
-alarm = _signal.signal(_signal.SIGALRM, lambda *_: give_up("the imports took longer than %d s" % settings["limit"]))
+process = process_at_start()
+alarm = _signal.signal(_signal.SIGALRM, on_alarm)
 _signal.setitimer(_signal.ITIMER_REAL, settings["limit"])
 try:
-    prepare_main()
+    main = prepare_main()
     known = sockets()
-    preload()
+    # Now: a module may change the directory to which the script's path is relative.
+    source = contents(script)
+    program = compile(source, script, "exec", 0, True)
+    preload(source)
     if len(listdir("/proc/self/task")) > 1:
         note("preload: a module started threads when it was imported")
     if sockets() - known:
@@ -244,7 +292,9 @@ try:
 except BaseException as e:
     give_up("%s: %s" % (type(e).__name__, e))
 _signal.setitimer(_signal.ITIMER_REAL, 0)
-_signal.signal(_signal.SIGALRM, alarm)
+if _signal.getsignal(_signal.SIGALRM) is on_alarm:
+    _signal.signal(_signal.SIGALRM, alarm)
+take_signals(stop)
 report_ready()
 wait_open()
 become_script()

@@ -144,20 +144,72 @@ func TestPreloadFallsBack(t *testing.T) {
 		{"module without what it needs", "import no_such_thing", "preload: ModuleNotFoundError: No module named 'no_such_thing'; starting without it"},
 		{"exits", "import sys; sys.exit(3)", "preload: SystemExit: 3; starting without it"},
 		{"changes the environment", "import os; os.environ['MORE'] = 'x'; 1/0", "preload: ZeroDivisionError: division by zero; starting without it"},
+		{"changes the process", "import os, signal\nos.chdir('/')\nos.umask(0)\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n1/0", "preload: ZeroDivisionError: division by zero; starting without it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newPythonService(t, shebangLine+`import os, signal, sys
 print(sys.argv[1:], "bad" in sys.modules, "MORE" in os.environ, signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, open("/proc/self/status").read().split("SigBlk:")[1].split()[0])
+print(os.getcwd(), os.umask(0o77) == 0o77, signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL)
 `)
 			s.write("bad.py", tc.module)
+			defer syscall.Umask(syscall.Umask(0o77))
 			out, log := s.runs(0, []string{"bad"}, "service", "a b")
-			if want := "['a b'] False False True 0000000000000000\n"; out != want {
+			if want := "['a b'] False False True 0000000000000000\n/tmp True True\n"; out != want {
 				t.Errorf("got %q, want %q", out, want)
 			}
 			if want := "kollet-start: " + tc.want + "\n"; log != want {
 				t.Errorf("log %q, want %q", log, want)
 			}
 		})
+	}
+}
+
+// A module that closes the log keeps the service from saying so, not from starting.
+func TestPreloadWithoutLog(t *testing.T) {
+	s := newPythonService(t, shebangLine+"print('runs')\n")
+	s.write("bad.py", "import os\nos.close(2)\n1/0\n")
+	if out, log := s.runs(0, []string{"bad"}, "service"); out != "runs\n" || log != "" {
+		t.Errorf("printed %q, log %q", out, log)
+	}
+}
+
+// The path of a script may be relative to a directory that a module leaves.
+func TestPreloadFindsTheScriptAgain(t *testing.T) {
+	for _, module := range []string{"import os; os.chdir('/')", "import os; os.chdir('/'); 1/0"} {
+		s := newPythonService(t, "print('runs')\n")
+		s.write("leaves.py", module)
+		cmd := s.command(true, []string{"leaves"}, python, "service")
+		cmd.Dir = s.dir
+		r := s.start(cmd)
+		s.ready(r)
+		check(t, gate.Open(s.gate))
+		if out := s.ends(r, 0); out != "runs\n" {
+			t.Errorf("%q: printed %q, log %q", module, out, r.log)
+		}
+	}
+}
+
+// A handler of a module holds when the gate is open. Before, the signal ends the
+// container.
+func TestPreloadKeepsHandlersOfModules(t *testing.T) {
+	script := shebangLine + `import os, signal
+os.kill(os.getpid(), signal.SIGTERM)
+print(signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL)
+`
+	module := "import signal\nfor s in (signal.SIGTERM, signal.SIGALRM): signal.signal(s, lambda *_: print('handled'))\n"
+	s := newPythonService(t, script)
+	s.write("handler.py", module)
+	if out, _ := s.runs(0, []string{"handler"}, "service"); out != "handled\nTrue\n" {
+		t.Errorf("printed %q", out)
+	}
+	s = newPythonService(t, script)
+	s.write("handler.py", module)
+	r := s.start(s.command(true, []string{"handler"}, "service"))
+	s.ready(r)
+	check(t, r.Process.Signal(syscall.SIGTERM))
+	time.AfterFunc(10*time.Second, func() { _ = gate.Open(s.gate) })
+	if out := s.ends(r, 128+int(syscall.SIGTERM)); out != "" {
+		t.Errorf("printed %q", out)
 	}
 }
 
