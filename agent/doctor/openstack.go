@@ -1,9 +1,11 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +39,7 @@ func checkOpenStack(ctx context.Context, n *node.Node, services []generation.Ser
 		return bad(err, "see docs/openstack.md for the rights that kollet needs")
 	}
 	text := []string{"Keystone, Nova and Neutron answer"}
+	var missing []Check
 	for _, s := range services {
 		if s.ListedAs == nil {
 			continue
@@ -52,12 +55,21 @@ func checkOpenStack(ctx context.Context, n *node.Node, services []generation.Ser
 		switch {
 		case errors.Is(err, openstack.ErrUnknownHost):
 			seen = "not listed"
+			if runs(n, s.Name) {
+				missing = append(missing, Check{"openstack", Warning, fmt.Sprintf("%s: %v", s.Name, err), "an upgrade of " + s.Name + " would be rolled back; check listed_as, and that a host option in an override is the name that kollet --host has"})
+			}
 		case err != nil:
 			return bad(err, "see docs/openstack.md for the rights that kollet needs")
 		}
-		text = append(text, s.Name+" is "+seen)
+		text = append(text, cmp.Or(s.ListedAs.Nova, s.ListedAs.Neutron)+" is "+seen)
 	}
-	return append(checkDisabled(n), Check{Name: "openstack", Level: Fine, Text: strings.Join(text, "; ")})
+	return append(append(checkDisabled(n), Check{Name: "openstack", Level: Fine, Text: strings.Join(text, "; ")}), missing...)
+}
+
+// runs: is the service in the node's current generation, and should therefore be listed?
+func runs(n *node.Node, service string) bool {
+	current, err := n.Current()
+	return err == nil && slices.ContainsFunc(current.Services, func(s generation.Service) bool { return s.Name == service })
 }
 
 // checkDisabled finds a compute service that an earlier command could not enable.

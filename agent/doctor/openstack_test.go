@@ -59,16 +59,17 @@ func TestOpenStack(t *testing.T) {
 	const credentials = "openstack: {auth_url: %q, region: r, username: u, password: p, project: x, user_domain: d, project_domain: d}\n"
 	mark := `{"format":1,"kollet":"1","binary":"nova-compute","reason":"kollet: upgrade to generation 7","since":"2026-01-02T12:00:00Z"}`
 	for name, c := range map[string]struct {
-		settings, mark string
-		want           string
+		settings, mark, runs string
+		want                 string
 	}{
-		"no credentials":  {"", "", ""},
-		"all well":        {fmt.Sprintf(credentials, plane(t, "")+"/v3"), "", "openstack ok Keystone, Nova and Neutron answer; nova-compute is up and enabled; agent is not listed"},
-		"no rights":       {fmt.Sprintf(credentials, plane(t, "/v2.1/os-migrations")+"/v3"), "", "openstack problem ask Nova for the migrations of host compute-1: 403 Forbidden: not for <secret p>; give the user of openstack in the node file the rights that docs/openstack.md lists"},
-		"no rights there": {fmt.Sprintf(credentials, plane(t, "/net/v2.0/agents")+"/v3"), "", "openstack problem ask Neutron for the agent of host compute-1: 403 Forbidden: "},
-		"wrong password":  {fmt.Sprintf(credentials, plane(t, "/v3/auth/tokens")+"/v3"), "", "openstack problem ask Keystone at "},
-		"left disabled":   {"", mark, `compute service warning kollet disabled it at 2026-01-02T12:00:00Z ("kollet: upgrade to generation 7")`},
-		"damaged mark":    {"", "{", "compute service problem read whether kollet disabled the compute service: "},
+		"no credentials":  {"", "", "", ""},
+		"all well":        {fmt.Sprintf(credentials, plane(t, "")+"/v3"), "", "", "openstack ok Keystone, Nova and Neutron answer; nova-compute is up and enabled; agent is not listed"},
+		"not known there": {fmt.Sprintf(credentials, plane(t, "")+"/v3"), "", "agent", "openstack ok Keystone, Nova and Neutron answer; nova-compute is up and enabled; agent is not listedopenstack warning agent: agent of host compute-1 in Neutron: not listed"},
+		"no rights":       {fmt.Sprintf(credentials, plane(t, "/v2.1/os-migrations")+"/v3"), "", "", "openstack problem ask Nova for the migrations of host compute-1: 403 Forbidden: not for <secret p>; give the user of openstack in the node file the rights that docs/openstack.md lists"},
+		"no rights there": {fmt.Sprintf(credentials, plane(t, "/net/v2.0/agents")+"/v3"), "", "", "openstack problem ask Neutron for the agent of host compute-1: 403 Forbidden: "},
+		"wrong password":  {fmt.Sprintf(credentials, plane(t, "/v3/auth/tokens")+"/v3"), "", "", "openstack problem ask Keystone at "},
+		"left disabled":   {"", mark, "", `compute service warning kollet disabled it at 2026-01-02T12:00:00Z ("kollet: upgrade to generation 7")`},
+		"damaged mark":    {"", "{", "", "compute service problem read whether kollet disabled the compute service: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &node.Node{Root: t.TempDir(), Name: "compute-1", Host: host.Real()}
@@ -82,6 +83,15 @@ func TestOpenStack(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := os.WriteFile(n.Path(path), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.runs != "" {
+				g := generation.Generation{Number: 1, Services: []generation.Service{{Name: c.runs}}}
+				if err := n.Store().Write(g, nil, func(string) error { return nil }); err != nil {
+					t.Fatal(err)
+				}
+				if err := n.Store().SetCurrent(1); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -63,6 +65,9 @@ func explain(err error) error {
 		if _, missing := errors.AsType[*gophercloud.ErrEndpointNotFound](err); missing {
 			return answer{"the catalogue has none; check openstack.region and openstack.interface", err}
 		}
+		if wrong := notOpenStack(err); wrong != "" {
+			return answer{wrong, err}
+		}
 		return err
 	}
 	text := fmt.Sprintf("%d %s", response.Actual, http.StatusText(response.Actual))
@@ -76,6 +81,21 @@ func explain(err error) error {
 		text += "; give the user of openstack in the node file the rights that docs/openstack.md lists"
 	}
 	return answer{text, err}
+}
+
+// notOpenStack explains an answer that no API of OpenStack gives, in place of the words of
+// Go's packages; "" if it is none.
+func notOpenStack(err error) string {
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, content := errors.AsType[*json.UnmarshalTypeError](err)
+	request, sent := errors.AsType[*url.Error](err)
+	switch {
+	case syntax, content:
+		return "the answer is not that of this API; check auth_url, and the endpoints in the catalogue"
+	case sent && errors.Is(err, io.EOF) && strings.HasPrefix(request.URL, "https:"):
+		return "the connection was closed without an answer; check whether TLS is used there, as https: says"
+	}
+	return ""
 }
 
 // reasonOf returns the message in an API's JSON answer: {"error": {"message": …}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -229,9 +230,43 @@ func TestErrors(t *testing.T) {
 	if want := "ask Nova for the nova-compute of host compute-1: 403 Forbidden: Policy doesn't allow os_compute_api:os-services:list to be performed.; give the user of openstack in the node file the rights that docs/openstack.md lists"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
+	for body, want := range map[string]string{
+		`{"versions": [{"id": "v2.1"}]}`: "the answer is not that of this API; check auth_url, and the endpoints in the catalogue",
+		"<html>":                         "the answer is not that of this API; check auth_url, and the endpoints in the catalogue",
+	} {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
+		defer other.Close()
+		_, err := Open(t.Context(), Access{AuthURL: other.URL + "/v2.1", Username: "u", Password: "p", UserDomain: "d"}, "compute-1")
+		if err == nil || err.Error() != "ask Keystone at "+other.URL+"/v2.1 for a token: "+want {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
 	closed := a.access()
 	closed.AuthURL = "http://127.0.0.1:1/v3"
 	if _, err := Open(t.Context(), closed, "compute-1"); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Error(err)
+	}
+}
+
+// A URL of TLS at which no TLS is spoken.
+func TestNoTLS(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Read(make([]byte, 16<<10)) // what a server without TLS cannot parse
+			c.Close()
+		}
+	}()
+	_, err = Open(t.Context(), Access{AuthURL: "https://" + l.Addr().String() + "/v3", Username: "u", Password: "p", UserDomain: "d"}, "compute-1")
+	if err == nil || !strings.HasSuffix(err.Error(), "the connection was closed without an answer; check whether TLS is used there, as https: says") {
 		t.Error(err)
 	}
 }
