@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kollet/kollet/agent/nodefile"
@@ -71,6 +72,7 @@ func TestJobsOfTheProfile(t *testing.T) {
 		"incoming":         {guests: "c e", want: "e Incoming migration\n"},
 		"hangs":            {guests: "f c", want: "f unknown, libvirt says: Timed out during operation: cannot acquire state change lock (held by monitor=remoteDispatchDomainSuspend)\n"},
 		"only one left":    {guests: "d", want: ""},
+		"more than a line": {guests: strings.Repeat("b ", 3000), want: strings.Repeat("b Block Copy\n", 3000)},
 		"no answer at all": {guests: "a", refused: "1", fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
