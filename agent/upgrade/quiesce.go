@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kollet/kollet/agent/doctor"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
@@ -105,20 +106,38 @@ const settle = 5 * time.Second
 // reports whether it did. A service that another user disabled stays as it is.
 func (t *transaction) disableService(ctx context.Context) (bool, error) {
 	binary := t.novaBinary()
-	if t.cloud == nil || binary == "" || !*t.target.Cloud.Quiesce.Disable {
+	if t.cloud == nil || binary == "" {
+		return false, nil
+	}
+	if !*t.target.Cloud.Quiesce.Disable {
+		if _, err := t.cloud.ComputeService(ctx, binary); errors.Is(err, openstack.ErrUnknownHost) {
+			return false, t.unlisted(ctx, binary)
+		}
 		return false, nil
 	}
 	found, err := t.marks().Disable(ctx, t.cloud, quiesce.Mark{
 		Host: t.node.Name, Binary: binary, Reason: fmt.Sprintf("kollet: upgrade to generation %d", t.to.Number), Since: t.node.Host.Now().UTC(),
 	})
 	if errors.Is(err, openstack.ErrUnknownHost) {
-		t.node.Note("", "Nova does not list %s on host %s, so it is not disabled", binary, t.node.Name)
-		return false, nil
+		return false, t.unlisted(ctx, binary)
 	}
 	if err == nil && !found.Enabled() {
 		t.node.Note("", "the compute service was disabled before (%q) and stays so", found.DisabledReason)
 	}
 	return err == nil && found.Enabled(), err
+}
+
+// unlisted returns an error if a compute service that Nova does not list is healthy:
+// then the node has another name there, and none of its operations would be found. One
+// that is not healthy may never have got that far.
+func (t *transaction) unlisted(ctx context.Context, binary string) error {
+	for _, s := range t.from.Services {
+		if listed(s) && s.ListedAs.Nova != "" && len(doctor.Unhealthy(ctx, t.node, []generation.Service{s})) == 0 {
+			return fmt.Errorf("host %s has no %s in Nova, so what it is doing is not known; compare `openstack compute service list` with `kollet --host`", t.node.Name, binary)
+		}
+	}
+	t.node.Note("", "Nova does not list %s on host %s, so it is not disabled", binary, t.node.Name)
+	return nil
 }
 
 // novaBinary is how Nova lists this node's compute service; empty if it has none.

@@ -29,10 +29,14 @@ type control struct {
 	operations []openstack.Operation
 	arriving   func() []openstack.Operation // more of them
 	err        error                        // of every request
+	unlisted   bool                         // the compute service
 	changes    []string
 }
 
 func (c *control) ComputeService(context.Context, string) (openstack.ComputeService, error) {
+	if c.unlisted {
+		return openstack.ComputeService{}, fmt.Errorf("x: %w", openstack.ErrUnknownHost)
+	}
 	return c.service, c.err
 }
 
@@ -157,7 +161,13 @@ func TestQuiesce(t *testing.T) {
 			want: "quiesce: it is not known whether operations are under way: ask nova-libvirt for the jobs of its guests: exit status 1: error: failed to connect�[31m; `kollet upgrade --force` continues regardless",
 			said: "has 1m0s to stop: its own time is not known: "},
 		"libvirt does not run": {engine: answering{stopped: true}, quiesce: nodefile.Quiesce{OnBusy: "refuse"}},
-		"not known to Nova": {engine: answering{answers: idle}, cloud: &control{err: fmt.Errorf("x: %w", openstack.ErrUnknownHost)}, quiesce: nodefile.Quiesce{Disable: &yes}, force: true,
+		"not known to Nova": {engine: answering{answers: idle}, cloud: &control{unlisted: true}, quiesce: nodefile.Quiesce{Disable: &yes},
+			want: "quiesce: host compute-1 has no nova-compute in Nova, so what it is doing is not known; compare `openstack compute service list` with `kollet --host`; `kollet upgrade --force` continues regardless"},
+		"not known to Nova, and not to be disabled": {engine: answering{answers: idle}, cloud: &control{unlisted: true},
+			want: "quiesce: host compute-1 has no nova-compute in Nova, so what it is doing is not known; compare `openstack compute service list` with `kollet --host`; `kollet upgrade --force` continues regardless"},
+		"not known to Nova, forced": {engine: answering{answers: idle}, cloud: &control{unlisted: true}, quiesce: nodefile.Quiesce{Disable: &yes}, force: true,
+			said: "warning: continuing with --force: quiesce: host compute-1 has no nova-compute"},
+		"not known to Nova, and not running": {engine: answering{stopped: true}, cloud: &control{unlisted: true}, quiesce: nodefile.Quiesce{Disable: &yes},
 			said: "Nova does not list nova-compute on host compute-1, so it is not disabled"},
 	} {
 		t.Run(name, func(t *testing.T) {
