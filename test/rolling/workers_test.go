@@ -18,7 +18,8 @@ import (
 type workers struct {
 	t     testing.TB
 	cloud *control
-	stop  chan struct{}
+	stop  context.CancelFunc
+	ended <-chan struct{} // when stop was called
 	group sync.WaitGroup
 
 	mu   sync.Mutex
@@ -33,9 +34,11 @@ type operation struct {
 	err          error
 }
 
-// start lets some workers begin.
+// start lets some workers begin. They end before the cloud does, also if the test fails.
 func start(t testing.TB, c *control, count int) *workers {
-	w := &workers{t: t, cloud: c, stop: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &workers{t: t, cloud: c, stop: cancel, ended: ctx.Done()}
+	t.Cleanup(w.end)
 	for i := range count {
 		w.group.Go(func() { w.work(i) })
 	}
@@ -65,7 +68,7 @@ func (w *workers) work(number int) {
 
 func (w *workers) stopped() bool {
 	select {
-	case <-w.stop:
+	case <-w.ended:
 		return true
 	default:
 		return false
@@ -88,7 +91,7 @@ func (w *workers) do(kind, server string, run func() error) bool {
 
 // end lets the workers finish what they have begun.
 func (w *workers) end() {
-	close(w.stop)
+	w.stop()
 	w.group.Wait()
 }
 
