@@ -38,6 +38,9 @@ func checkOpenStack(ctx context.Context, n *node.Node, services []generation.Ser
 	if _, err := cloud.Operations(ctx); err != nil {
 		return bad(err, "see docs/openstack.md for the rights that kollet needs")
 	}
+	if err := cloud.Placement(ctx); err != nil {
+		return bad(err, "start or repair it, or set placement_url to where it is")
+	}
 	text := []string{"Keystone, Nova and Neutron answer"}
 	var missing []Check
 	for _, s := range services {

@@ -30,6 +30,8 @@ type Access struct {
 	Region    string
 	Interface string // of the catalogue's endpoints: internal, public or admin
 	CAFile    string // certificate authorities of the APIs; empty: those of the host
+
+	PlacementURL string // that nova-compute is given; empty: it takes the catalogue's
 }
 
 // Cloud is the control plane, as far as it concerns one host.
@@ -37,6 +39,8 @@ type Cloud struct {
 	host    string
 	compute *gophercloud.ServiceClient
 	network *gophercloud.ServiceClient
+
+	placement string // URL; empty if nova-compute is given one, or the catalogue has none
 }
 
 // ErrUnknownHost means that the control plane does not list a service of this host.
@@ -80,7 +84,27 @@ func Open(ctx context.Context, a Access, host string) (*Cloud, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the %s endpoint of Neutron in region %s: %w", a.Interface, a.Region, explain(err))
 	}
-	return &Cloud{host: host, compute: compute, network: network}, nil
+	c := &Cloud{host: host, compute: compute, network: network}
+	if a.PlacementURL == "" {
+		endpoints.ApplyDefaults("placement")
+		// An error means that the catalogue has none, which nova-compute will say.
+		c.placement, _ = provider.EndpointLocator(endpoints)
+	}
+	return c, nil
+}
+
+// Placement asks whether Placement answers at the catalogue's address: nova-compute
+// does not start without it.
+func (c *Cloud) Placement(ctx context.Context) error {
+	if c.placement == "" {
+		return nil
+	}
+	versions := []int{http.StatusOK, http.StatusMultipleChoices}
+	answer, err := c.compute.ProviderClient.Request(ctx, http.MethodGet, c.placement, &gophercloud.RequestOpts{OkCodes: versions, KeepResponseBody: true})
+	if err != nil {
+		return fmt.Errorf("ask Placement at %s, without which nova-compute does not start: %w", c.placement, explain(err))
+	}
+	return answer.Body.Close()
 }
 
 func (a Access) options() gophercloud.AuthOptions {

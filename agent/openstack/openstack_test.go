@@ -66,7 +66,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				{"interface":"public","region":"RegionOne","region_id":"RegionOne","url":"http://public.invalid/"},
 				{"interface":"internal","region":"RegionOne","region_id":"RegionOne","url":"%[2]s/v2.1"}]},
 			{"type":"network","name":"neutron","endpoints":[
-				{"interface":"internal","region":"RegionOne","region_id":"RegionOne","url":"%[2]s/network"}]}]}}`,
+				{"interface":"internal","region":"RegionOne","region_id":"RegionOne","url":"%[2]s/network"}]},
+			{"type":"placement","name":"placement","endpoints":[
+				{"interface":"internal","region":"RegionOne","region_id":"RegionOne","url":"%[2]s/placement"}]}]}}`,
 			time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z"), a.URL)
 	case request == "GET /network/":
 		fmt.Fprint(w, `{"versions": [{"id": "v2.0", "status": "CURRENT", "links": []}]}`)
@@ -245,6 +247,23 @@ func TestErrors(t *testing.T) {
 	closed.AuthURL = "http://127.0.0.1:1/v3"
 	if _, err := Open(t.Context(), closed, "compute-1"); err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Error(err)
+	}
+}
+
+func TestPlacement(t *testing.T) {
+	a := newAPI(t, map[string]string{"GET /placement/": `{"versions": [{"id": "v1.0"}]}`}, false)
+	c := a.open(t)
+	if err := c.Placement(t.Context()); err != nil {
+		t.Error(err)
+	}
+	a.answers["GET /placement/"] = "forbidden"
+	if err := c.Placement(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "ask Placement at "+a.URL+"/placement/, without which nova-compute does not start: 403 Forbidden: ") {
+		t.Error(err)
+	}
+	given := a.access()
+	given.PlacementURL = "http://10.0.0.6:8778"
+	if c, err := Open(t.Context(), given, "compute-1"); err != nil || c.Placement(t.Context()) != nil {
+		t.Errorf("the catalogue's was asked: %v", err)
 	}
 }
 

@@ -42,6 +42,7 @@ func cloudOf(n *node.Node, file *nodefile.Node, secrets map[string]string) Cloud
 		CredentialID: o.ApplicationCredentialID, CredentialSecret: secrets[o.ApplicationCredentialSecret],
 		Region: o.Region, Interface: o.Interface,
 	}
+	cloud.Access.PlacementURL, _ = file.Vars["placement_url"].(string)
 	if o.CAFile != "" {
 		cloud.Access.CAFile = n.Path(o.CAFile)
 	}

@@ -82,6 +82,9 @@ func (t *transaction) checkAgain(ctx context.Context) error {
 	if err := t.refuseAll(doctor.Requires(ctx, replaced, staged)); err != nil {
 		return err
 	}
+	if err := t.askPlacement(ctx, replaced); err != nil {
+		return err
+	}
 	return t.refuseUnhealthy(ctx, stay, func(string) bool { return false })
 }
 

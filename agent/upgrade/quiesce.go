@@ -25,6 +25,7 @@ type cloud interface {
 	quiesce.Service
 	Operations(ctx context.Context) ([]openstack.Operation, error)
 	Agent(ctx context.Context, binary string) (openstack.Agent, error)
+	Placement(ctx context.Context) error
 }
 
 // openCloud logs in to the control plane, if the node file has credentials: wrong
@@ -41,11 +42,25 @@ func (t *transaction) openCloud(ctx context.Context) error {
 	switch {
 	case err == nil:
 		t.cloud = opened
-		return nil
+		return t.askPlacement(ctx, slices.DeleteFunc(slices.Clone(t.target.Services), func(s generation.Service) bool { return !t.planned(s.Name) }))
 	case t.from.Number == 0: // at a first boot the control plane may be slower than the node
 		return t.warn("", "Nova and Neutron are not asked: %w", err)
 	}
 	return t.refuse(fmt.Errorf("check openstack: %w", err))
+}
+
+// askPlacement refuses to replace nova-compute while Placement does not answer: neither the
+// new one nor the old one would start. The profile's probes only know a Placement whose
+// address is in the node file.
+func (t *transaction) askPlacement(ctx context.Context, replaced []generation.Service) error {
+	nova := slices.ContainsFunc(replaced, func(s generation.Service) bool { return listed(s) && s.ListedAs.Nova != "" })
+	if t.cloud == nil || t.from.Number == 0 || !nova {
+		return nil
+	}
+	if err := t.cloud.Placement(ctx); err != nil {
+		return t.refuse(fmt.Errorf("check openstack: %w", err))
+	}
+	return nil
 }
 
 // listed reports whether the control plane lists a service.

@@ -59,6 +59,8 @@ func (c *control) Operations(context.Context) ([]openstack.Operation, error) {
 	return c.operations, c.err
 }
 
+func (c *control) Placement(context.Context) error { return c.err }
+
 func (c *control) Agent(context.Context, string) (openstack.Agent, error) {
 	return openstack.Agent{}, c.err
 }
@@ -122,6 +124,34 @@ func computeNode(t *testing.T, engine containers.Engine, cloud cloud, q nodefile
 	tx.target = &target.Target{Cloud: target.Cloud{Quiesce: q}}
 	tx.cloud = cloud
 	return tx, &said
+}
+
+// Without Placement neither the new nova-compute nor the old one would start.
+func TestPlacement(t *testing.T) {
+	down := &control{err: errors.New("connection refused")}
+	for name, c := range map[string]struct {
+		cloud    cloud
+		from     int
+		replaced string
+		force    bool
+		refused  bool
+	}{
+		"answers":        {cloud: &control{}, from: 1, replaced: "nova-compute"},
+		"is down":        {cloud: down, from: 1, replaced: "nova-compute", refused: true},
+		"not needed":     {cloud: down, from: 1, replaced: "nova-libvirt"},
+		"first boot":     {cloud: down, replaced: "nova-compute"},
+		"forced":         {cloud: down, from: 1, replaced: "nova-compute", force: true},
+		"no credentials": {from: 1, replaced: "nova-compute"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tx, _ := computeNode(t, answering{}, c.cloud, nodefile.Quiesce{})
+			tx.from.Number, tx.options.Force = c.from, c.force
+			replaced := slices.DeleteFunc(slices.Clone(tx.to.Services), func(s generation.Service) bool { return s.Name != c.replaced })
+			if err := tx.askPlacement(t.Context(), replaced); (err != nil) != c.refused {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
 }
 
 func TestQuiesce(t *testing.T) {

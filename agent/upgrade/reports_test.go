@@ -46,6 +46,8 @@ func (r *records) ComputeService(context.Context, string) (openstack.ComputeServ
 	return r.nova[at], nil
 }
 
+func (*records) Placement(context.Context) error { return nil }
+
 func (r *records) Agent(context.Context, string) (openstack.Agent, error) {
 	at, err := r.next(len(r.agents))
 	if err != nil {
