@@ -54,6 +54,8 @@ type answer struct {
 func (a answer) Error() string { return a.text }
 func (a answer) Unwrap() error { return a.err }
 
+const giveRights = "give the user of openstack in the node file the rights that docs/openstack.md lists"
+
 // longest is how many characters of an API's own words an error shows.
 const longest = 200
 
@@ -78,7 +80,7 @@ func explain(err error) error {
 	case http.StatusUnauthorized:
 		text += "; check the credentials below openstack in the node file"
 	case http.StatusForbidden:
-		text += "; give the user of openstack in the node file the rights that docs/openstack.md lists"
+		text += "; " + giveRights
 	}
 	return answer{text, err}
 }

@@ -215,6 +215,18 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// Nova ignores the filter of a user who may not use it, and lists the servers of all
+// hosts.
+func TestOperationsOfOtherHosts(t *testing.T) {
+	elsewhere := strings.Replace(detail("2", "BUILD", "spawning"), `"compute-1"`, `"compute-2"`, 1)
+	a := newAPI(t, map[string]string{listServers: `{"servers": [` + detail("1", "ACTIVE", "") + `,` + elsewhere + `]}`, listMigrations: `{"migrations": []}`}, false)
+	found, err := a.open(t).Operations(t.Context())
+	want := "ask Nova for the servers of host compute-1: it lists those of other hosts as well; give the user of openstack in the node file the rights that docs/openstack.md lists"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %+v, %v", found, err)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	a := newAPI(t, map[string]string{listServices: "forbidden"}, false)
 	wrong := a.access()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -28,6 +29,7 @@ type server struct {
 	Status    string    `json:"status"`
 	Updated   time.Time `json:"updated"`
 	TaskState string    `json:"OS-EXT-STS:task_state"`
+	Host      string    `json:"OS-EXT-SRV-ATTR:host"`
 }
 
 // Operations lists the operations that are under way on this host, of servers in
@@ -43,6 +45,9 @@ func (c *Cloud) Operations(ctx context.Context) ([]Operation, error) {
 	}
 	var found []Operation
 	for _, s := range here {
+		if s.Host != "" && !strings.EqualFold(s.Host, c.host) {
+			return nil, fmt.Errorf("ask Nova for the servers of host %s: it lists those of other hosts as well; %s", c.host, giveRights)
+		}
 		if task := s.task(); task != "" {
 			found = append(found, s.operation(task))
 		}
