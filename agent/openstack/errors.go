@@ -62,6 +62,10 @@ const longest = 200
 // explain shortens an error of an API to its status and its reason, and adds what
 // to do.
 func explain(err error) error {
+	if expired, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok {
+		reason := explain(expired.ErrReauth)
+		return answer{"the token has expired; ask Keystone for another: " + reason.Error(), reason}
+	}
 	response, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
 	if !ok {
 		if _, missing := errors.AsType[*gophercloud.ErrEndpointNotFound](err); missing {

@@ -27,6 +27,7 @@ type api struct {
 	answers map[string]string // by method and path, with the query
 	failing map[string]int    // how often a request is still answered with 503
 	asked   []string
+	expired bool     // the token, until there is another
 	logins  []string // bodies
 }
 
@@ -53,7 +54,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.failing[request]--
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case request == "POST /v3/auth/tokens":
-		a.logins = append(a.logins, string(body))
+		a.logins, a.expired = append(a.logins, string(body)), false
 		if !strings.Contains(string(body), "right") {
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprint(w, `{"error":{"code":401,"message":"The request you have made requires authentication.","title":"Unauthorized"}}`)
@@ -72,7 +73,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z"), a.URL)
 	case request == "GET /network/":
 		fmt.Fprint(w, `{"versions": [{"id": "v2.0", "status": "CURRENT", "links": []}]}`)
-	case r.Header.Get("X-Auth-Token") != "gAAAA":
+	case r.Header.Get("X-Auth-Token") != "gAAAA" || a.expired:
 		w.WriteHeader(http.StatusUnauthorized)
 	case a.answers[request] == "":
 		w.WriteHeader(http.StatusNotFound)
@@ -298,6 +299,21 @@ func TestNoTLS(t *testing.T) {
 	}()
 	_, err = Open(t.Context(), Access{AuthURL: "https://" + l.Addr().String() + "/v3", Username: "u", Password: "p", UserDomain: "d"}, "compute-1")
 	if err == nil || !strings.HasSuffix(err.Error(), "the connection was closed without an answer; check whether TLS is used there, as https: says") {
+		t.Error(err)
+	}
+}
+
+// Keystone may be away when the token expires in the middle of a long wait.
+func TestTokenExpires(t *testing.T) {
+	a := newAPI(t, map[string]string{listServices: `{"services": [` + service + `]}`}, false)
+	c := a.open(t)
+	a.expired = true
+	a.failing["POST /v3/auth/tokens"] = retries + 1
+	_, err := c.ComputeService(t.Context(), "nova-compute")
+	if want := "ask Nova for the nova-compute of host compute-1: the token has expired; ask Keystone for another: 503 Service Unavailable"; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if _, err := c.ComputeService(t.Context(), "nova-compute"); err != nil {
 		t.Error(err)
 	}
 }
