@@ -237,6 +237,21 @@ func enableService(ctx context.Context, n *node.Node, c cloud, t *target.Target)
 	return nil
 }
 
+// awaitEnabled tries again for a while to enable the compute service. The first try has
+// warned if it failed.
+func awaitEnabled(ctx context.Context, n *node.Node, wait time.Duration) {
+	if m, err := marks(n).Marked(); m == nil || err != nil || wait <= 0 || target.CloudOf(n).Access == nil {
+		return
+	}
+	redactor := &target.Target{Redactor: target.RedactorOf(n)}
+	err := n.Await(ctx, wait, "Nova", func(ctx context.Context) error {
+		return enableService(ctx, n, nil, redactor)
+	}, func(error) bool { return true })
+	if err != nil {
+		n.Note("", "warning: %v", err)
+	}
+}
+
 // openFor opens the control plane, for a host, with the credentials that the node file
 // has now.
 func openFor(ctx context.Context, n *node.Node, host string) (cloud, error) {

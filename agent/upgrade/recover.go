@@ -29,7 +29,8 @@ type Recovery struct {
 }
 
 // Recover brings an interrupted upgrade to one of its two ends. If there is one,
-// it waits this long for the engine.
+// it waits this long for the engine, and as long for the control plane if kollet
+// disabled the compute service: after a power loss both may start later.
 func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, error) {
 	unlock, err := n.Lock()
 	if err != nil {
@@ -50,6 +51,9 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 		}
 	}
 	r, err := recoverLocked(ctx, n, (*transaction).complete)
+	if err == nil {
+		awaitEnabled(ctx, n, wait)
+	}
 	if err == nil && stuck != nil {
 		err = stillUnhealthy(ctx, n, stuck)
 	}

@@ -24,6 +24,7 @@ type plane struct {
 	mu      sync.Mutex
 	reasons map[string]string // by host
 	enabled []string          // hosts
+	down    int               // how many requests for a token are refused
 }
 
 func newPlane(t *testing.T, reasons map[string]string) *plane {
@@ -40,6 +41,9 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	host := r.URL.Query().Get("host")
 	switch {
+	case r.Method == http.MethodPost && p.down > 0:
+		p.down--
+		w.WriteHeader(http.StatusNotFound)
 	case r.Method == http.MethodPost:
 		w.Header().Set("X-Subject-Token", "t")
 		w.WriteHeader(http.StatusCreated)
@@ -129,5 +133,24 @@ func TestRecoveryEnables(t *testing.T) {
 				t.Errorf("enabled %q", p.enabled)
 			}
 		})
+	}
+}
+
+// After a power loss the control plane may answer later than this node starts.
+func TestRecoverWaitsForNova(t *testing.T) {
+	for wait, want := range map[time.Duration]int{0: 0, time.Minute: 1} {
+		tx := disabledBefore(t)
+		if err := tx.finish(journal.Discarded, nil); err != nil {
+			t.Fatal(err)
+		}
+		p := newPlane(t, map[string]string{"compute-1": "kollet: upgrade to generation 2"})
+		p.credentials(t, tx.node.NodeFilePath())
+		p.down = 2
+		if _, err := Recover(t.Context(), tx.node, wait); err != nil {
+			t.Fatal(err)
+		}
+		if len(p.enabled) != want {
+			t.Errorf("wait %v: enabled %q", wait, p.enabled)
+		}
 	}
 }
