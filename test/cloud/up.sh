@@ -45,7 +45,9 @@ engine() {
 			rm -rf "$mine/docker/overlay2"
 			cp -a build/controller/overlay2 "$mine/docker"
 		}
-		cp -a build/controller/image "$mine/docker"
+		# The last, and at once: an interrupted copy is begun again.
+		cp -a build/controller/image "$mine/docker/image.new"
+		mv "$mine/docker/image.new" "$mine/docker/image"
 	fi
 	making cgroup kollet-cloud
 	for path in /run/docker /run/containerd; do
@@ -66,6 +68,9 @@ engine() {
 
 # controller: creates or starts the container.
 controller() {
+	made_for=$(docker inspect --format '{{range .Config.Env}}{{println .}}{{end}}' controller 2>/dev/null | sed -n 's/^CONTROLLER_ADDRESS=//p')
+	[ -z "$made_for" ] || [ "$made_for" = "$address" ] ||
+		die "the control plane was made for $made_for; run make cloud-down first, or make cloud with CLOUD_ADDRESS=$made_for"
 	case $(docker inspect --format '{{.State.Running}}' controller 2>/dev/null) in
 	true)
 		note "already running"
