@@ -128,9 +128,28 @@ func (s Store) Enable(ctx context.Context, cloud Service) error {
 		return err
 	}
 	if !found.Enabled() && found.DisabledReason == m.Reason {
-		if err := cloud.Enable(ctx, found.ID); err != nil {
+		if err := enable(ctx, cloud, m.Binary, found.ID); err != nil {
 			return err
 		}
 	}
 	return s.clear()
+}
+
+// enablePatience is how long enable waits for Nova's answer; less than its callers wait.
+const enablePatience = 15 * time.Second
+
+// enable enables a service. Nova records that first, and then waits up to a minute for
+// nova-compute, which may have just been started and may not listen yet. So what Nova has
+// recorded counts if its answer does not come.
+func enable(ctx context.Context, cloud Service, binary, id string) error {
+	request, cancel := context.WithTimeout(ctx, enablePatience)
+	defer cancel()
+	err := cloud.Enable(request, id)
+	if err == nil {
+		return nil
+	}
+	if now, asked := cloud.ComputeService(ctx, binary); asked == nil && now.Enabled() {
+		return nil
+	}
+	return err
 }

@@ -17,6 +17,7 @@ type nova struct {
 	service openstack.ComputeService
 	silent  error    // of every request
 	refuses error    // of a change
+	late    error    // after a change
 	changes []string // that it made
 	onPut   func()
 }
@@ -37,7 +38,7 @@ func (n *nova) put(status, reason string) error {
 	}
 	n.service.Status, n.service.DisabledReason = status, reason
 	n.changes = append(n.changes, status)
-	return nil
+	return n.late
 }
 
 func (n *nova) Disable(_ context.Context, _, reason string) error { return n.put("disabled", reason) }
@@ -71,6 +72,7 @@ func TestDisableAndEnable(t *testing.T) {
 		"an old mark":                  {status: "disabled", reason: "broken disk", marked: earlier, after: "disabled broken disk"},
 		"an old mark, enabled":         {status: "enabled", marked: earlier, disabled: true, after: "enabled"},
 		"no answer in the end":         {status: "enabled", disabled: true, between: func(n *nova) { n.silent = refused }, after: "disabled " + ours, left: true, enableErr: true},
+		"enabled, without an answer":   {status: "enabled", disabled: true, between: func(n *nova) { n.late = context.DeadlineExceeded }, after: "enabled"},
 		"not listed in the end":        {status: "enabled", disabled: true, between: func(n *nova) { n.service = openstack.ComputeService{} }, after: "", left: true, enableErr: true},
 		"not allowed":                  {status: "enabled", disableErr: true, between: func(n *nova) { n.refuses = nil }, after: "enabled"},
 	} {
