@@ -124,8 +124,12 @@ func (t *transaction) revertCutover(ctx context.Context, g group) error {
 			return err
 		}
 	}
+	told, err := t.toldToStop(ctx, g)
+	if err != nil {
+		return err
+	}
 	for _, m := range g {
-		if err := t.revive(ctx, m); err != nil {
+		if err := t.revive(ctx, m, m.name == told); err != nil {
 			return fmt.Errorf("start the old %s: %w", m.name, err)
 		}
 		if g.dependOn(m.name) {
@@ -135,11 +139,37 @@ func (t *transaction) revertCutover(ctx context.Context, g group) error {
 	return nil
 }
 
-// revive starts the container of a service that ran before the cutover. If several
-// ran, that is the old generation's, and the others stay stopped. One that cannot be
-// started does not keep the other services from being started: previousHealthy says
-// so, and an upgrade can replace it.
-func (t *transaction) revive(ctx context.Context, m member) error {
+// toldToStop returns the service that a cutover of another process may have told to stop
+// and that still runs; empty if there is none. It may take its grace period, and would exit
+// after the recovery. The cutover has the engine restart none of the services, and then
+// tells one after the other, the last one first.
+func (t *transaction) toldToStop(ctx context.Context, g group) (string, error) {
+	if !t.recovering {
+		return "", nil
+	}
+	for _, m := range slices.Backward(g) {
+		for _, id := range t.previous[m.name] {
+			c, err := t.node.Engine.Inspect(ctx, id)
+			if err != nil && !errors.Is(err, containers.ErrNotFound) {
+				return "", err
+			}
+			if err != nil || c.State != containers.StateRunning || !t.node.Host.Runs(c.PID, c.ID) {
+				continue
+			}
+			if c.Spec.Restart == containers.RestartNo {
+				return m.name, nil
+			}
+			return "", nil
+		}
+	}
+	return "", nil
+}
+
+// revive starts the container of a service that ran before the cutover, and still does if
+// it was told to stop. If several ran, that is the old generation's, and the others stay
+// stopped. One that cannot be started does not keep the other services from being started:
+// previousHealthy says so, and an upgrade can replace it.
+func (t *transaction) revive(ctx context.Context, m member, told bool) error {
 	before, err := t.ranBefore(ctx, m)
 	if err != nil || len(before) == 0 {
 		return err
@@ -151,7 +181,7 @@ func (t *transaction) revive(ctx context.Context, m member) error {
 		}
 	}
 	t.revived[m.name] = before[0].ID
-	err = persist(ctx, func() error { return t.startAgain(ctx, before[0], m) })
+	err = persist(ctx, func() error { return t.startAgain(ctx, before[0], m, told) })
 	if err != nil && !unanswering(err) {
 		t.node.Note(m.name, "cannot be started again: %v; `kollet recover` tries again, `kollet upgrade` creates a new container", err)
 		return nil
@@ -204,10 +234,11 @@ func (t *transaction) awaitAgain(ctx context.Context, m member) {
 // runc 1.1 takes a process that executes another program from a thread, as
 // kollet-start does, for one that has ended, and Docker's update then fails. A
 // paused container, which the cutover did not get to, cannot be started, and one that the
-// cutover stopped not before the engine has noticed that it does not run.
-func (t *transaction) startAgain(ctx context.Context, c containers.Container, m member) error {
+// cutover stopped not before the engine has noticed that it does not run. One that was told
+// to stop has to have done so.
+func (t *transaction) startAgain(ctx context.Context, c containers.Container, m member, told bool) error {
 	exited := c.State == containers.StateRunning && !t.node.Host.Runs(c.PID, c.ID)
-	if exited || c.State == containers.StatePaused {
+	if told || exited || c.State == containers.StatePaused {
 		if err := stopSafely(ctx, t.node, c, m.old); err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ func TestRemainsEndBeforeTheNextStart(t *testing.T) {
 			n.node.Engine = engine
 			c.service.Name = "a"
 			tx := newTransaction(n.node, nil, generation.Generation{})
-			if err := tx.startAgain(t.Context(), container, member{name: "a", old: c.service}); err != nil {
+			if err := tx.startAgain(t.Context(), container, member{name: "a", old: c.service}, false); err != nil {
 				t.Error(err)
 			}
 			if ended(t, service) != c.ends || ended(t, born) || ended(t, other) {

@@ -150,13 +150,14 @@ func TestRemovedWhenItStops(t *testing.T) {
 // stopped for the engine first: else it is not started, or started and counted as a crash.
 func TestStartAgain(t *testing.T) {
 	n := newCutoverNode(t)
-	runs, exited := n.start("/docker/runs", loop), n.start("/docker/exited", loop)
+	runs, told, exited := n.start("/docker/runs", loop), n.start("/docker/told", loop), n.start("/docker/exited", loop)
 	n.write(fmt.Sprintf("proc/%d/task/%[1]d/stat", exited.Process.Pid), fmt.Sprintf("%d (sh) Z 1 3", exited.Process.Pid)+strings.Repeat(" 0", 20))
 	for _, c := range []struct {
 		container containers.Container
 		stops     bool
 	}{
 		{containers.Container{ID: "runs", State: containers.StateRunning, PID: runs.Process.Pid}, false},
+		{containers.Container{ID: "told", State: containers.StateRunning, PID: told.Process.Pid}, true},
 		{containers.Container{ID: "exited", State: containers.StateRunning, PID: exited.Process.Pid}, true},
 		{containers.Container{ID: "gone", State: containers.StateRunning, PID: 1 << 23}, true},
 		{containers.Container{ID: "reused", State: containers.StateRunning, PID: runs.Process.Pid}, true},
@@ -167,7 +168,7 @@ func TestStartAgain(t *testing.T) {
 		engine := &wards{all: []containers.Container{c.container}}
 		n.node.Engine = engine
 		tx := newTransaction(n.node, nil, generation.Generation{})
-		if err := tx.startAgain(t.Context(), c.container, member{name: "a"}); err != nil {
+		if err := tx.startAgain(t.Context(), c.container, member{name: "a"}, id == "told"); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
 		want := []string{"update " + id + " always", "start " + id}
@@ -177,6 +178,44 @@ func TestStartAgain(t *testing.T) {
 		if !slices.Equal(engine.did, want) {
 			t.Errorf("%s: did %q, want %q", id, engine.did, want)
 		}
+	}
+}
+
+// After kollet was killed in a cutover, the last service that runs may have been told to
+// stop, and no other one: each is told after the next one has exited. A service that the
+// engine would restart was not told.
+func TestToldToStop(t *testing.T) {
+	n := newCutoverNode(t)
+	for name, c := range map[string]struct {
+		libvirt, compute containers.Restart // "": it has exited
+		live             bool               // the cutover of this process
+		want             string
+	}{
+		"both were about to be told": {containers.RestartNo, containers.RestartNo, false, "compute"},
+		"one has exited":             {containers.RestartNo, "", false, "libvirt"},
+		"both have exited":           {"", "", false, ""},
+		"none was told":              {containers.RestartNo, containers.RestartAlways, false, ""},
+		"one was started again":      {containers.RestartAlways, "", false, ""},
+		"not a recovery":             {containers.RestartNo, containers.RestartNo, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tx := newTransaction(n.node, nil, generation.Generation{})
+			tx.recovering = !c.live
+			engine := &wards{}
+			n.node.Engine = engine
+			for service, restart := range map[string]containers.Restart{"libvirt": c.libvirt, "compute": c.compute} {
+				found := containers.Container{ID: service, State: containers.StateExited, Spec: containers.Spec{Restart: restart}}
+				if restart != "" {
+					found.State, found.PID = containers.StateRunning, n.start("/docker/"+service, loop).Process.Pid
+				}
+				engine.all = append(engine.all, found)
+				tx.previous[service] = []string{"removed", service}
+			}
+			got, err := tx.toldToStop(t.Context(), group{{name: "libvirt"}, {name: "compute"}})
+			if got != c.want || err != nil {
+				t.Errorf("%q, %v, want %q", got, err, c.want)
+			}
+		})
 	}
 }
 

@@ -139,7 +139,7 @@ func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error)
 		return r, nil, nil, err
 	}
 	tx := newTransaction(n, j, from)
-	tx.to = generation.Generation{Number: last}
+	tx.to, tx.recovering = generation.Generation{Number: last}, true
 	r.Found, r.From, r.To = true, from.Number, last
 	return r, tx, records, nil
 }

@@ -51,7 +51,7 @@ func startStopped(ctx context.Context, n *node.Node, current generation.Generati
 		if err != nil || !c.State.Stopped() || !slices.Contains(t.previous[s.Name], c.ID) {
 			continue // stillUnhealthy says what is wrong with it
 		}
-		if err := t.startAgain(ctx, c, member{name: s.Name, old: s}); err != nil {
+		if err := t.startAgain(ctx, c, member{name: s.Name, old: s}, false); err != nil {
 			n.Note(s.Name, "cannot be started again: %v; `kollet upgrade` creates a new container", err)
 		}
 	}

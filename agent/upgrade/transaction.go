@@ -27,6 +27,8 @@ type transaction struct {
 	outcome journal.Outcome
 	broken  error // services of the committed generation that cannot be started
 
+	recovering bool // another process began it
+
 	started   []step                 // steps whose intent is in the journal, in order
 	previous  map[string][]string    // service: containers that ran before its cutover
 	revived   map[string]string      // service: the one of them that the rollback started

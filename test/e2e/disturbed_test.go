@@ -53,6 +53,31 @@ func awaitJournal(t *testing.T, n *testNode, to int, step string) {
 	})
 }
 
+// A service that was told to stop exits later than the recovery begins. It has to be started
+// again nevertheless.
+func killedInStop(t *testing.T, p *protocol) {
+	n := p.node(t)
+	p.replaceCommand(n, "one", `command: [serve, "127.0.0.1:7001", /etc/alpha.conf, 2s]`)
+	n.Must(0, "bootstrap")
+	alpha := n.Service("alpha")
+	p.configure(n, "v1", "two", "")
+	cmd := n.Command("upgrade")
+	check(t, cmd.Start())
+	n.await("alpha is told to stop", func() bool {
+		return strings.Contains(n.Must(0, "logs", "alpha").Stdout, "takes its time to stop")
+	})
+	check(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	n.Must(0, "recover")
+	n.Healthy(1)
+	if now := n.Service("alpha"); now.Container != alpha.Container || now.PID == alpha.PID {
+		t.Errorf("alpha is still about to exit: %+v, before %+v", now, alpha)
+	}
+	if answer(t, "127.0.0.1:7001") != "one" {
+		t.Error("alpha does not answer as before")
+	}
+}
+
 func locked(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.Must(0, "bootstrap")

@@ -56,6 +56,7 @@ func scenarios(t *testing.T, p *protocol) {
 		"a service that ignores its stop signal is killed":        stubbornService,
 		"an image that cannot be pulled changes nothing":          missingImage,
 		"an interrupt by the operator rolls back":                 interrupted,
+		"kollet is killed while a service stops":                  killedInStop,
 		"a second kollet process is refused":                      locked,
 		"drift is reported, and repaired by the next upgrade":     drift,
 		"old generations are removed with their images":           collection,

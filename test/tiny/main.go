@@ -1,8 +1,9 @@
 // Tiny is a minimal service for tests and benchmarks: it answers every connection to an
 // address with one line, and can misbehave in several ways.
 //
-//	tiny serve ADDRESS [FILE]   answers with its process id and FILE's first line;
-//	                            takes memory without end after SIGUSR1
+//	tiny serve ADDRESS [FILE [DELAY]]
+//	                            answers with its process id and FILE's first line, and takes
+//	                            DELAY to stop; takes memory without end after SIGUSR1
 //	tiny fail TEXT [FILE]       prints TEXT and FILE, and exits with status 3
 //	tiny sulk ADDRESS           runs, but does not listen
 //	tiny leave ADDRESS DELAY    answers once, and exits with status 4 after DELAY
@@ -82,6 +83,12 @@ func run(args []string) {
 		signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 		go serve(args[1], args[2])
 		<-end
+		if args[3] != "" {
+			fmt.Println("tiny takes its time to stop")
+			delay, err := time.ParseDuration(args[3])
+			check(err)
+			time.Sleep(delay)
+		}
 	case "fail":
 		fmt.Println(args[1])
 		if args[2] != "" {
