@@ -3,12 +3,16 @@ package upgrade
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/openstack"
 )
@@ -108,6 +112,34 @@ func TestReports(t *testing.T) {
 				t.Errorf("unanswered: %v", is)
 			}
 		})
+	}
+}
+
+// Each service of which the control plane said nothing is named.
+func TestSilentReports(t *testing.T) {
+	tx, said := computeNode(t, answering{}, &records{silent: []bool{true}}, nodefile.Quiesce{})
+	tx.to.Services = append(tx.to.Services, generation.Service{Name: "agent", Origin: 2, ListedAs: &nodefile.ListedAs{Neutron: "agent"}})
+	tx.reports = newReports(tx.cloud)
+	tx.reports.limit, tx.reports.interval = 20*time.Millisecond, time.Millisecond
+	tx.reports.cut = []string{"nova-compute", "agent"}
+	g, ctx := errgroup.WithContext(t.Context())
+	unanswered := tx.awaitReports(ctx, g)
+	if err := errors.Join(g.Wait(), unanswered()); err != nil {
+		t.Fatal(err)
+	}
+	records, err := journal.Read(tx.node.Journals(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	for _, r := range records {
+		if name, _, warned := strings.Cut(r.Note, ": whether it reports is not known, only its probes pass: "); warned {
+			notes = append(notes, name)
+		}
+	}
+	slices.Sort(notes)
+	if !slices.Equal(notes, []string{"agent", "nova-compute"}) || len(*said) != 2 {
+		t.Errorf("recorded %q, said %q", notes, *said)
 	}
 }
 

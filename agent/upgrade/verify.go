@@ -56,13 +56,13 @@ func (t *transaction) verify(ctx context.Context) error {
 }
 
 // awaitReports has the control plane confirm each service that was cut over. The
-// function that it returns warns, after the wait, if the control plane did not answer:
-// that says nothing about the node.
+// function that it returns warns, after the wait, of each for which the control plane did
+// not answer: that says nothing about the node.
 func (t *transaction) awaitReports(ctx context.Context, g *errgroup.Group) func() error {
 	if t.reports == nil {
 		return func() error { return nil }
 	}
-	silent := make(chan error, len(t.to.Services))
+	silent := make(chan failure, len(t.to.Services))
 	for _, s := range t.to.Services {
 		if !t.reports.follows(s.Name) {
 			continue
@@ -70,7 +70,7 @@ func (t *transaction) awaitReports(ctx context.Context, g *errgroup.Group) func(
 		g.Go(func() error {
 			err := t.reports.wait(ctx, s)
 			if _, ok := errors.AsType[unanswered](err); ok {
-				silent <- fmt.Errorf("whether it reports is not known, only its probes pass: %w", err)
+				silent <- failure{service: s.Name, err: err}
 				return nil
 			}
 			if err == nil || ctx.Err() != nil {
@@ -81,12 +81,12 @@ func (t *transaction) awaitReports(ctx context.Context, g *errgroup.Group) func(
 		})
 	}
 	return func() error {
-		select {
-		case err := <-silent:
-			return t.warn("", "%w", err)
-		default:
-			return nil
+		close(silent)
+		var errs []error
+		for f := range silent {
+			errs = append(errs, t.warn(f.service, "whether it reports is not known, only its probes pass: %w", f.err))
 		}
+		return errors.Join(errs...)
 	}
 }
 
