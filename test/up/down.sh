@@ -26,6 +26,7 @@ main() {
 		ip link delete "$link" 2>/dev/null || true
 		[ -z "$bridge" ] || ip link delete "$bridge" 2>/dev/null || true
 	done
+	[ -z "$(each rules)" ] || rules
 	host
 	files
 }
@@ -71,6 +72,14 @@ remove() {
 	[ -n "$words" ] || return 0
 	echo "$words" | xargs "$@" >/dev/null
 	note "$(echo "$words" | wc -l) $what removed"
+}
+
+# rules: removes the firewall rules of the Linux bridge agent.
+rules() {
+	for command in iptables ip6tables; do
+		! "$command-save" 2>/dev/null | grep -q neutron-linuxbri ||
+			"$command-save" 2>/dev/null | grep -v neutron- | "$command-restore"
+	done
 }
 
 # host: removes mounts and cgroups.

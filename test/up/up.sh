@@ -132,6 +132,7 @@ bootstrap() {
 	for group in machine kollet-guests; do
 		ls -d "/sys/fs/cgroup/$group" /sys/fs/cgroup/*/"$group" >/dev/null 2>&1 || making cgroup "$group"
 	done
+	iptables-save 2>/dev/null | grep -q neutron- || making rules neutron
 	making node /var/lib/kollet
 	run kollet bootstrap || die "kollet bootstrap failed; see above, and kollet logs SERVICE"
 }
