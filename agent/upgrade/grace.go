@@ -63,15 +63,19 @@ func (t *transaction) gracefulShutdown(ctx context.Context, m member, command []
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	var out bytes.Buffer
-	status, err := t.node.Engine.Exec(ctx, running[m.name][0], containers.Exec{Argv: command, User: m.old.User, Short: true, Stdout: &out, Stderr: &out})
+	var out, problems bytes.Buffer
+	status, err := t.node.Engine.Exec(ctx, running[m.name][0], containers.Exec{Argv: command, User: m.old.User, Short: true, Stdout: &out, Stderr: &problems})
 	if err != nil {
 		return 0, err
 	}
 	if status != 0 {
 		return 0, fmt.Errorf("%q: exit status %d", strings.Join(command, " "), status)
 	}
-	return openstack.GracefulShutdown(lastLine(out.String()))
+	answer := out.String()
+	if strings.TrimSpace(answer) == "" { // argparse printed versions there once
+		answer = problems.String()
+	}
+	return openstack.GracefulShutdown(lastLine(answer))
 }
 
 // lastLine skips warnings that a program prints before its version.

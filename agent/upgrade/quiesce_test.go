@@ -72,6 +72,9 @@ type answering struct {
 	stopped bool
 }
 
+// beside separates a command's output from what it prints to standard error.
+const beside = "\x00"
+
 func (a answering) List(_ context.Context, labels map[string]string) ([]containers.Container, error) {
 	state := containers.StateRunning
 	if a.stopped {
@@ -90,7 +93,9 @@ func (a answering) Exec(_ context.Context, id string, e containers.Exec) (int, e
 		_, _ = io.WriteString(e.Stderr, "error: failed\nto connect\x1b[31m")
 		return 1, nil
 	}
+	out, problems, _ := strings.Cut(out, beside)
 	_, _ = io.WriteString(e.Stdout, out)
+	_, _ = io.WriteString(e.Stderr, problems) // after the output, as containerd's engine does
 	return 0, nil
 }
 
@@ -304,6 +309,8 @@ func TestFitGrace(t *testing.T) {
 	}{
 		"Zed":                  {"26.2.2\n", "", false, 75 * time.Second},
 		"after a warning":      {"DeprecationWarning: old\n32.1.0\n", "", false, 75 * time.Second},
+		"beside a warning":     {"33.0.0\n" + beside + "DeprecationWarning: old\n", "", false, 195 * time.Second},
+		"on standard error":    {beside + "33.0.0\n", "", false, 195 * time.Second},
 		"2026.1":               {"33.0.0\n", "", false, 195 * time.Second},
 		"set in the node file": {"33.0.0\n", "", true, 0},
 		"set in nova.conf":     {"33.0.0\n", "[DEFAULT]\ngraceful_shutdown_timeout = 300\n", false, 315 * time.Second},
