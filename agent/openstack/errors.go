@@ -56,6 +56,12 @@ func (a answer) Unwrap() error { return a.err }
 
 const giveRights = "give the user of openstack in the node file the rights that docs/openstack.md lists"
 
+// Refused reports whether an API has refused a request, and so did nothing.
+func Refused(err error) bool {
+	response, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	return ok && response.Actual < http.StatusInternalServerError
+}
+
 // longest is how many characters of an API's own words an error shows.
 const longest = 200
 

@@ -256,9 +256,12 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
+	if !Refused(err) {
+		t.Errorf("not refused: %v", err)
+	}
 	closed := a.access()
 	closed.AuthURL = "http://127.0.0.1:1/v3"
-	if _, err := Open(t.Context(), closed, "compute-1"); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := Open(t.Context(), closed, "compute-1"); err == nil || !strings.Contains(err.Error(), "connection refused") || Refused(err) {
 		t.Error(err)
 	}
 }

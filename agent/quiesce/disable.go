@@ -27,6 +27,9 @@ type Mark struct {
 	Binary string    `json:"binary"` // of the service
 	Reason string    `json:"reason"` // recorded by Nova: a service that is disabled for another reason is left alone
 	Since  time.Time `json:"since"`
+
+	// The request is not known to be answered: it may still be executed.
+	Pending bool `json:"pending,omitempty"`
 }
 
 // record is the mark's file.
@@ -100,10 +103,16 @@ func (s Store) Disable(ctx context.Context, cloud Service, m Mark) (openstack.Co
 	if other, err := s.Marked(); err != nil || other != nil && other.Host != m.Host {
 		return found, errors.Join(err, errOther(other))
 	}
+	m.Pending = true
 	if err := s.mark(m); err != nil {
 		return found, err
 	}
-	return found, cloud.Disable(ctx, found.ID, m.Reason)
+	err = cloud.Disable(ctx, found.ID, m.Reason)
+	if err == nil || openstack.Refused(err) {
+		m.Pending = false
+		err = errors.Join(err, s.mark(m))
+	}
+	return found, err
 }
 
 // errOther refuses to forget the service of another host.
@@ -126,6 +135,10 @@ func (s Store) Enable(ctx context.Context, cloud Service) error {
 	found, err := cloud.ComputeService(ctx, m.Binary)
 	if err != nil {
 		return err
+	}
+	if found.Enabled() && m.Pending {
+		m.Pending = false
+		return s.mark(*m) // the next command looks again
 	}
 	if !found.Enabled() && found.DisabledReason == m.Reason {
 		if err := enable(ctx, cloud, m.Binary, found.ID); err != nil {

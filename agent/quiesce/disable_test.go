@@ -133,6 +133,27 @@ func TestEnableUnlisted(t *testing.T) {
 	}
 }
 
+// A request to disable the service that nobody answered may be executed after kollet
+// has looked at the service again, and given up the upgrade.
+func TestDisabledLate(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	n := &nova{service: openstack.ComputeService{ID: "1", Status: "enabled"}, refuses: errors.New("timeout")}
+	if _, err := s.Disable(t.Context(), n, Mark{Binary: "nova-compute", Reason: ours}); err == nil {
+		t.Fatal("it was answered")
+	}
+	n.refuses = nil
+	if err := s.Enable(t.Context(), n); err != nil { // by the same command
+		t.Fatal(err)
+	}
+	n.service.Status, n.service.DisabledReason = "disabled", ours
+	if err := s.Enable(t.Context(), n); err != nil || n.service.Status != "enabled" {
+		t.Errorf("after the next command: %v, %+v", err, n.service)
+	}
+	if m, err := s.Marked(); err != nil || m != nil {
+		t.Errorf("mark %+v, %v", m, err)
+	}
+}
+
 // The service of another host that kollet disabled is not forgotten.
 func TestDisableOnAnotherHost(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
