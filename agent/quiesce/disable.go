@@ -107,7 +107,9 @@ func (s Store) Disable(ctx context.Context, cloud Service, m Mark) (openstack.Co
 	if err := s.mark(m); err != nil {
 		return found, err
 	}
-	err = cloud.Disable(ctx, found.ID, m.Reason)
+	err = change(ctx, cloud, m.Binary, func(ctx context.Context) error {
+		return cloud.Disable(ctx, found.ID, m.Reason)
+	}, func(now openstack.ComputeService) bool { return !now.Enabled() && now.DisabledReason == m.Reason })
 	if err == nil || openstack.Refused(err) {
 		m.Pending = false
 		err = errors.Join(err, s.mark(m))
@@ -141,27 +143,30 @@ func (s Store) Enable(ctx context.Context, cloud Service) error {
 		return s.mark(*m) // the next command looks again
 	}
 	if !found.Enabled() && found.DisabledReason == m.Reason {
-		if err := enable(ctx, cloud, m.Binary, found.ID); err != nil {
+		err := change(ctx, cloud, m.Binary, func(ctx context.Context) error {
+			return cloud.Enable(ctx, found.ID)
+		}, openstack.ComputeService.Enabled)
+		if err != nil {
 			return err
 		}
 	}
 	return s.clear()
 }
 
-// enablePatience is how long enable waits for Nova's answer; less than its callers wait.
-const enablePatience = 15 * time.Second
+// patience is how long change waits for Nova's answer; less than its callers wait.
+const patience = 15 * time.Second
 
-// enable enables a service. Nova records that first, and then waits up to a minute for
-// nova-compute, which may have just been started and may not listen yet. So what Nova has
-// recorded counts if its answer does not come.
-func enable(ctx context.Context, cloud Service, binary, id string) error {
-	request, cancel := context.WithTimeout(ctx, enablePatience)
+// change disables or enables a service. Nova records that first, and then waits up to a
+// minute for nova-compute, which may have just been started and not listen yet, or hang.
+// So what Nova has recorded counts if its answer does not come.
+func change(ctx context.Context, cloud Service, binary string, request func(context.Context) error, done func(openstack.ComputeService) bool) error {
+	requesting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := cloud.Enable(request, id)
+	err := request(requesting)
 	if err == nil {
 		return nil
 	}
-	if now, asked := cloud.ComputeService(ctx, binary); asked == nil && now.Enabled() {
+	if now, asked := cloud.ComputeService(ctx, binary); asked == nil && done(now) {
 		return nil
 	}
 	return err

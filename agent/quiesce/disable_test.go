@@ -154,6 +154,18 @@ func TestDisabledLate(t *testing.T) {
 	}
 }
 
+// Nova has recorded what nova-compute, which may hang, does not answer.
+func TestDisabledWithoutAnswer(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	n := &nova{service: openstack.ComputeService{ID: "1", Status: "enabled"}, late: context.DeadlineExceeded}
+	if found, err := s.Disable(t.Context(), n, Mark{Binary: "nova-compute", Reason: ours}); err != nil || !found.Enabled() {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if m, err := s.Marked(); err != nil || m == nil || m.Pending {
+		t.Errorf("mark %+v, %v", m, err)
+	}
+}
+
 // The service of another host that kollet disabled is not forgotten.
 func TestDisableOnAnotherHost(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
