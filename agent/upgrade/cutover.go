@@ -72,6 +72,11 @@ func (t *transaction) handOver(ctx context.Context, stopping []oldTask, starting
 func (t *transaction) stopAll(ctx context.Context, stopping []oldTask) error {
 	for i := range slices.Backward(stopping) {
 		old := &stopping[i]
+		if i+1 < len(stopping) {
+			if err := t.awaitJobs(ctx, *old); err != nil {
+				return fmt.Errorf("stop %s: %w", old.service.Name, err)
+			}
+		}
 		old.signalled = t.node.Host.Now()
 		if err := t.stopOld(ctx, *old); err != nil {
 			return fmt.Errorf("stop %s: %w", old.service.Name, err)

@@ -1,12 +1,10 @@
 package upgrade
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kollet/kollet/agent/doctor"
@@ -17,7 +15,6 @@ import (
 	"github.com/kollet/kollet/agent/printable"
 	"github.com/kollet/kollet/agent/quiesce"
 	"github.com/kollet/kollet/agent/target"
-	"github.com/kollet/kollet/containers"
 )
 
 // cloud is the control plane. *openstack.Cloud implements it.
@@ -91,14 +88,7 @@ func (t *transaction) quiesce(ctx context.Context) error {
 			return err
 		}
 	}
-	w := quiesce.Waiting{
-		Limit: settings.Wait, Now: t.node.Host.Now, Pause: quiesce.Pause,
-		Note: func(text string) { t.node.Note("", "%s", text) },
-	}
-	if t.options.Force {
-		w.Limit = 0
-	}
-	err = w.Wait(ctx, t.operations)
+	err = t.waiting().Wait(ctx, t.operations)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -110,6 +100,18 @@ func (t *transaction) quiesce(ctx context.Context) error {
 		return t.refuse(fmt.Errorf("quiesce: %w; let it finish, and run the upgrade again", err))
 	}
 	return t.refuse(fmt.Errorf("quiesce: it is not known whether operations are under way: %w", err))
+}
+
+// waiting is how to wait for operations.
+func (t *transaction) waiting() quiesce.Waiting {
+	w := quiesce.Waiting{
+		Limit: t.target.Cloud.Quiesce.Wait, Now: t.node.Host.Now, Pause: quiesce.Pause,
+		Note: func(text string) { t.node.Note("", "%s", text) },
+	}
+	if t.options.Force {
+		w.Limit = 0
+	}
+	return w
 }
 
 // settle is how long a server that the scheduler placed here before the compute
@@ -191,7 +193,7 @@ func (t *transaction) operations(ctx context.Context) ([]quiesce.Operation, erro
 		}
 		for _, j := range jobs {
 			if !slices.Contains(known, j.uuid) {
-				all = append(all, quiesce.Operation{Subject: fmt.Sprintf("guest %s (%s)", j.name, j.uuid), Task: "has a job: " + j.text})
+				all = append(all, j.operation())
 			}
 		}
 	}
@@ -263,89 +265,6 @@ func openFor(ctx context.Context, n *node.Node, host string) (cloud, error) {
 		return nil, errors.New("the node file has no credentials below openstack")
 	}
 	return openstack.Open(ctx, *c.Access, host)
-}
-
-// job is one migration or block job of a guest, as its libvirt reports it.
-type job struct{ uuid, name, text string }
-
-// jobsTimeout is how long the command that lists jobs may take. Libvirt waits 30 s
-// for a QEMU that does not answer.
-const jobsTimeout = time.Minute
-
-// guestJobs asks the running libvirt of a service for the jobs of its guests.
-func (t *transaction) guestJobs(ctx context.Context, m member) ([]job, error) {
-	command := jobsCommand(m)
-	if len(command) == 0 {
-		return nil, nil
-	}
-	running, err := t.running(ctx, group{m})
-	if err != nil {
-		return nil, err
-	}
-	var found []job
-	for _, id := range running[m.name] {
-		jobs, err := t.jobsIn(ctx, id, m.old.User, command)
-		if err != nil {
-			return nil, fmt.Errorf("ask %s for the jobs of its guests: %w", m.name, err)
-		}
-		found = append(found, jobs...)
-	}
-	return found, nil
-}
-
-// libvirts are the services whose guests may have jobs: also one that keeps its
-// container, because nova-compute waits for them.
-func (t *transaction) libvirts() group {
-	var found group
-	for _, old := range t.from.Services {
-		if old.Guests != nil {
-			next, _ := t.to.Service(old.Name)
-			found = append(found, member{name: old.Name, old: old, new: next})
-		}
-	}
-	return found
-}
-
-// jobsCommand prefers the new generation's setting.
-func jobsCommand(m member) []string {
-	for _, guests := range []*nodefile.Guests{m.new.Guests, m.old.Guests} {
-		if guests != nil {
-			return guests.Jobs
-		}
-	}
-	return nil
-}
-
-func (t *transaction) jobsIn(ctx context.Context, id, user string, command []string) ([]job, error) {
-	ctx, cancel := context.WithTimeout(ctx, jobsTimeout)
-	defer cancel()
-	var out, problems bytes.Buffer
-	status, err := t.node.Engine.Exec(ctx, id, containers.Exec{Argv: command, User: user, Short: true, Stdout: &out, Stderr: &problems})
-	if err != nil {
-		return nil, err
-	}
-	if status != 0 {
-		return nil, fmt.Errorf("exit status %d: %s", status, printable.Line(problems.String()))
-	}
-	guests, err := t.node.Guests()
-	if err != nil {
-		return nil, err
-	}
-	var jobs []job
-	for line := range strings.Lines(out.String()) {
-		uuid, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if uuid == "" {
-			continue
-		}
-		j := job{uuid: printable.Line(uuid), name: "of libvirt", text: printable.Line(text)}
-		for _, g := range guests {
-			if g.UUID == uuid {
-				j.name = g.Name
-			}
-		}
-		jobs = append(jobs, j)
-	}
-	return jobs, nil
 }
 
 // lasting says since when something is under way, as far as the control plane's
