@@ -123,6 +123,7 @@ func (s *site) nodeFile(tag string) string {
 network: linuxbridge
 vars:
   virt_type: qemu
+  resume_guests_state_on_host_boot: true
   rabbit_host: %s
   auth_url: %s
 secrets:
