@@ -3,6 +3,7 @@ package upgrade
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -109,7 +110,7 @@ func (t *transaction) awaitJobs(ctx context.Context, old oldTask) error {
 	if len(command) == 0 || old.process == nil || t.options.Force {
 		return nil
 	}
-	return t.waiting().Wait(ctx, func(ctx context.Context) ([]quiesce.Operation, error) {
+	err := t.waiting().Wait(ctx, func(ctx context.Context) ([]quiesce.Operation, error) {
 		jobs, err := t.jobsIn(ctx, old.container.ID, old.service.User, command)
 		if err != nil {
 			return nil, fmt.Errorf("ask for the jobs of its guests: %w", err)
@@ -120,4 +121,8 @@ func (t *transaction) awaitJobs(ctx context.Context, old oldTask) error {
 		}
 		return all, nil
 	})
+	if _, busy := errors.AsType[*quiesce.Busy](err); busy {
+		return fmt.Errorf("%w; let it finish, and run the upgrade again", err)
+	}
+	return err
 }

@@ -20,7 +20,7 @@ func TestJobsAfterNovaStopped(t *testing.T) {
 		want  string // error; empty: libvirt stops
 	}{
 		"none":      {jobs: map[string]string{"nova-libvirt: jobs": ""}},
-		"migration": {jobs: map[string]string{"nova-libvirt: jobs": migration}, want: "stop nova-libvirt: 1 operation: guest of libvirt (8d3c) has a job: Incoming migration"},
+		"migration": {jobs: map[string]string{"nova-libvirt: jobs": migration}, want: "stop nova-libvirt: 1 operation: guest of libvirt (8d3c) has a job: Incoming migration; let it finish, and run the upgrade again"},
 		"forced":    {jobs: map[string]string{"nova-libvirt: jobs": migration}, force: true},
 		"no answer": {want: "stop nova-libvirt: ask for the jobs of its guests: exit status 1"},
 	} {
