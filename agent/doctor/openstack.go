@@ -59,7 +59,7 @@ func checkOpenStack(ctx context.Context, n *node.Node, services []generation.Ser
 		case errors.Is(err, openstack.ErrUnknownHost):
 			seen = "not listed"
 			if runs(n, s.Name) {
-				missing = append(missing, Check{"openstack", Warning, fmt.Sprintf("%s: %v", s.Name, err), "an upgrade of " + s.Name + " would be rolled back; check listed_as, and that a host option in an override is the name that kollet --host has"})
+				missing = append(missing, Check{"openstack", Warning, fmt.Sprintf("%s: %v", s.Name, err), "an upgrade of " + s.Name + " would be refused or rolled back; check listed_as, and that a host option in an override is the name that kollet --host has"})
 			}
 		case err != nil:
 			return bad(err, "see docs/openstack.md for the rights that kollet needs")
@@ -69,7 +69,8 @@ func checkOpenStack(ctx context.Context, n *node.Node, services []generation.Ser
 	return append(append(checkDisabled(n), Check{Name: "openstack", Level: Fine, Text: strings.Join(text, "; ")}), missing...)
 }
 
-// runs: is the service in the node's current generation, and should therefore be listed?
+// runs reports whether a service is in the node's current generation, and should therefore
+// be listed.
 func runs(n *node.Node, service string) bool {
 	current, err := n.Current()
 	return err == nil && slices.ContainsFunc(current.Services, func(s generation.Service) bool { return s.Name == service })
