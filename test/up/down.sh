@@ -50,7 +50,11 @@ node() {
 		cat /sys/fs/cgroup/*/kollet-guests/cgroup.procs /sys/fs/cgroup/kollet-guests/cgroup.procs \
 			/sys/fs/cgroup/*/machine.slice/kollet-guests-*.scope/cgroup.procs \
 			/sys/fs/cgroup/machine.slice/kollet-guests-*.scope/cgroup.procs 2>/dev/null | sort -u |
-			while read -r pid; do kill -9 "$pid" && gone "$pid"; done
+			while read -r pid; do
+				# Other nodes on this machine use the same cgroup.
+				! made daemon dockerd || grep -q "$mine/" "/proc/$pid/mountinfo" || continue
+				kill -9 "$pid" && gone "$pid"
+			done
 	fi
 	made daemon dockerd && return # volumes and images are below its data root
 	docker volume ls --quiet --filter label=org.kollet.volume | remove volumes docker volume rm

@@ -187,10 +187,10 @@ finish() {
 		The guest that the old libvirt started keeps running under the new one, process $pid.
 		Explore:         export DOCKER_HOST=$DOCKER_HOST PATH=$checkout/bin:\$PATH
 		                 kollet help; kollet exec nova-libvirt -- virsh list
-		$(clouded && echo "A server:        docker --host unix:///var/lib/kollet-cloud/docker.sock exec controller openstack server create --image guest --flavor tiny --network provider a")
 		Upgrade again:   make up
 		Remove it:       make down
 	TEXT
+	! clouded || note "a server: docker --host unix:///var/lib/kollet-cloud/docker.sock exec controller openstack server create --image guest --flavor tiny --network provider a"
 }
 
 main
