@@ -51,8 +51,10 @@ node() {
 			/sys/fs/cgroup/*/machine.slice/kollet-guests-*.scope/cgroup.procs \
 			/sys/fs/cgroup/machine.slice/kollet-guests-*.scope/cgroup.procs 2>/dev/null | sort -u |
 			while read -r pid; do
-				# Other nodes on this machine use the same cgroup.
-				! made daemon dockerd || grep -q "$mine/" "/proc/$pid/mountinfo" || continue
+				# Other nodes on this machine use the same cgroup. Field 5 of
+				# proc_pid_mountinfo(5) is the mount point: an image of this engine is
+				# the root directory.
+				! made daemon dockerd || awk '$5 == "/"' "/proc/$pid/mountinfo" | grep -q "$mine/" || continue
 				kill -9 "$pid" && gone "$pid"
 			done
 	fi
