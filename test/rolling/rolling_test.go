@@ -79,9 +79,10 @@ func (r *rolling) bootstrap() {
 		n.write("/etc/kollet/config/nova.conf", migratesKernels)
 		n.configure()
 	}
+	begun := time.Now()
 	r.together(func(n *compute) error { _, err := n.Try("kollet bootstrap"); return err }, func() {})
-	r.cloud.awaitHosts(len(r.nodes))
 	for _, n := range r.nodes {
+		r.cloud.AwaitCompute(n.Name, begun)
 		r.residents = append(r.residents, r.cloud.newResident(n))
 	}
 }
