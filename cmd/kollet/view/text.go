@@ -12,6 +12,8 @@ import (
 
 	"github.com/docker/go-units"
 	"golang.org/x/term"
+
+	"github.com/kollet/kollet/agent/printable"
 )
 
 // text builds output for people.
@@ -83,16 +85,16 @@ func (t *text) age(at time.Time) string {
 	return strings.ToLower(units.HumanDuration(max(0, t.now.Sub(at)))) + " ago"
 }
 
-// clean protects the terminal from text of others: it replaces control characters
-// other than tab and newline, characters that change the direction of text, and
-// invalid UTF-8, with a replacement character.
+// clean protects the terminal from text of others: it removes colours, and replaces
+// control characters other than tab and newline, characters that change the direction of
+// text, and invalid UTF-8, with a replacement character.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsGraphic(r) && r != '\n' && r != '\t' {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
+	}, strings.ToValidUTF8(printable.Colourless(s), string(unicode.ReplacementChar)))
 }
 
 // shortDuration formats a duration with about three digits.

@@ -274,10 +274,10 @@ func TestYAMLKeepsTypes(t *testing.T) {
 }
 
 func TestFail(t *testing.T) {
-	problems := errors.New("node.yaml:1:2: a: bad\nnode.yaml:3:4: b: bad; last log lines:\n  | boom\x1b[31m")
+	problems := errors.New("node.yaml:1:2: a: bad\nnode.yaml:3:4: b: bad; last log lines:\n  | \x1b[31mboom\x1b[00m\x1b[2J")
 	s, out, err := screen(Table)
 	New(s).Fail(problems, 2, nil)
-	want := "kollet: node.yaml:1:2: a: bad\nkollet: node.yaml:3:4: b: bad; last log lines:\n  | boom\uFFFD[31m\n"
+	want := "kollet: node.yaml:1:2: a: bad\nkollet: node.yaml:3:4: b: bad; last log lines:\n  | boom\uFFFD[2J\n"
 	if out.Len() != 0 || err.String() != want {
 		t.Errorf("got %q and %q", out, err)
 	}
