@@ -43,6 +43,11 @@ BENCH_ROUNDS ?= 30
 # as 10m; 0s is until every fault was injected at every call.
 CHAOS_SEED := $(or $(CHAOS_SEED),$(shell date +%s))
 CHAOS_TIME ?= 0s
+# Which tests of make chaos, a file from which it continues and to which it appends every
+# attempt, and yes to continue the file of another build.
+CHAOS_TESTS    ?= .
+CHAOS_PROGRESS ?=
+CHAOS_CONTINUE ?=
 
 phase = test/make/phase.sh
 parts = go list ./... | grep -vE '/test/(cloud|e2e|faults|fleet|operations|rolling|stack|vm)$$'
@@ -207,8 +212,10 @@ first-boot: node-image ## boot the node image twice; the short part of test-vm
 test-vm: node-image guest images ## first boots, a guest and power losses in virtual machines; half an hour
 	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
 
-chaos: build ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, lose power at every flush, start guests at any moment; for hours, or CHAOS_TIME for each table
-	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) test/make/gotest.sh -count=1 -v -timeout 0 ./test/faults
+chaos: build ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, lose power at every flush, start guests at any moment; for hours, or CHAOS_TIME for each table; CHAOS_PROGRESS=FILE continues
+	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) \
+	KOLLET_CHAOS_PROGRESS=$(abspath $(CHAOS_PROGRESS)) KOLLET_CHAOS_CONTINUE=$(CHAOS_CONTINUE) \
+		test/make/gotest.sh -count=1 -v -timeout 0 -run '$(CHAOS_TESTS)' ./test/faults
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)

@@ -82,11 +82,26 @@ func (a attempt) key() string { return a.in() + ": " + a.last().String() }
 
 // result is what came out of an attempt.
 type result struct {
-	call   string   // at which the last fault happened; empty: the command made fewer calls
-	calls  []string // of the recovery without a fault, or those that were counted
-	status int      // of the last command with a fault; -1: killed
-	new    bool     // the node ended on the new version
+	hits   int           // how many of the faults happened: commands may make fewer calls than before
+	call   string        // at which the last one happened
+	calls  []string      // of the recovery without a fault, or those that were counted
+	status int           // of the last command with a fault; -1: killed
+	new    bool          // the node ended on the new version
+	first  time.Duration // of the first command
 }
+
+// finished is an attempt with what came out of it.
+type finished struct {
+	attempt
+	result
+	err  error
+	next []strike // in the recovery, each of them for another attempt
+	node int      // of those that are attacked at once
+	took time.Duration
+}
+
+// missed reports whether one of the faults did not happen.
+func (f finished) missed() bool { return f.hits < len(f.strikes) }
 
 var recovery = []string{"recover"}
 
@@ -130,12 +145,21 @@ func (v *victim) suffer(s suite, a attempt, before string, armed func() bool, r 
 		if hit.at > 0 {
 			t.applies = func(call string) bool { return s.applies(a.scenario, hit.fault, call) }
 		}
+		begun := time.Now()
 		o := run(hit, t)
-		r.call, r.calls, r.status = t.injected(), t.counted(), o.Code
+		if r.first == 0 {
+			r.first = time.Since(begun)
+		}
+		r.calls, r.status = t.counted(), o.Code
 		if err := errors.Join(settled(s, func() error { return v.after(args, before, hit.fault, o) }), v.alive()); err != nil {
 			return err
 		}
 		args, armed = recovery, nil
+		if t.injected() == "" {
+			break
+		}
+		r.hits++
+		r.call = t.injected()
 	}
 	t := &trigger{}
 	if o := run(strike{}, t); o.Code != 0 && !restarted(a, o) {

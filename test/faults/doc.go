@@ -25,5 +25,6 @@
 // status. At last the fault is gone, and `kollet recover` and `kollet upgrade` have to bring
 // the node to healthy.
 //
-// make chaos injects every fault at every call; make test a part of them, chosen by a seed.
+// make chaos injects every fault at every call, and can continue where an earlier run ended
+// (package progress); make test a part of them, chosen by a seed.
 package faults

@@ -197,6 +197,7 @@ const nodes = 2
 // attack makes the attempts of a suite on nodes, in an order that the seed chooses, until
 // all were made or the time is over.
 func attack(t *testing.T, start func(testing.TB, int) nodetest.Engine, suites func(testing.TB, nodetest.Engine) suite) {
+	file := openProgress(t)
 	registry := machine.NewRegistry(t)
 	for _, tag := range []string{"v1", "v2"} {
 		image.Image{Tag: tag}.Push(t, registry.Addr, "test/tiny")
@@ -204,6 +205,7 @@ func attack(t *testing.T, start func(testing.TB, int) nodetest.Engine, suites fu
 	seed, limit := settings(t)
 	var q *queue
 	var once sync.Once
+	name := t.Name()
 	t.Run("nodes", func(t *testing.T) {
 		for i := range nodes {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -211,8 +213,8 @@ func attack(t *testing.T, start func(testing.TB, int) nodetest.Engine, suites fu
 				engine := start(t, i)
 				s := suites(t, engine)
 				v := newVictim(t, engine, registry, 7100+100*i)
-				once.Do(func() { q = newQueue(s, seed, limit) })
-				q.work(t, s, v)
+				once.Do(func() { q = newQueue(s, newEarlier(file, name, s.scenarios()), seed, limit) })
+				q.work(t, s, v, i)
 			})
 		}
 	})

@@ -139,7 +139,7 @@ func (m *maternity) run(l labour, i int, args []string, before string) nodetest.
 	m.T.Helper()
 	running, err := m.passed()
 	check(m.T, err)
-	p := progress{before: before, base: m.added(before), first: running["alpha"].PID, ended: make(chan struct{})}
+	p := underWay{before: before, base: m.added(before), first: running["alpha"].PID, ended: make(chan struct{})}
 	cmd := m.Command(args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -181,8 +181,8 @@ func (m *maternity) added(before string) int {
 	return bytes.Count(text, []byte("\n"))
 }
 
-// progress is what a command of an attempt is watched by.
-type progress struct {
+// underWay is what a command of an attempt is watched by.
+type underWay struct {
 	before string // the last journal of before the attempt
 	base   int    // the records of the attempt's journal when the command began
 	first  int    // the first process of alpha's container then; 0: it did not run
@@ -190,7 +190,7 @@ type progress struct {
 }
 
 // await returns true at a moment of a command, or false when the command has ended.
-func (m *maternity) await(when moment, p progress) bool {
+func (m *maternity) await(when moment, p underWay) bool {
 	come := func() bool { return m.added(p.before)-p.base >= when.record }
 	interval := time.Millisecond
 	if when.exit {

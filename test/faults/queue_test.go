@@ -12,9 +12,11 @@ import (
 // queue hands out the attempts of a suite to nodes, and collects what came out of them.
 // First come those that count the calls of each scenario, without a fault. Then a row of
 // the table is drawn, and one of its attempts, until all were made or the time is over.
+// What earlier runs made is not made again, unless it failed.
 type queue struct {
 	suite
-	limit time.Duration // 0: none
+	earlier *earlier
+	limit   time.Duration // 0: none
 
 	mutex    sync.Mutex
 	changed  *sync.Cond
@@ -24,18 +26,29 @@ type queue struct {
 	busy     int // attempts under way, which others may follow
 	waiting  map[string][]attempt
 	until    time.Time // zero: no limit
+	failed   int       // in this run
 	table
 }
 
-func newQueue(s suite, seed uint64, limit time.Duration) *queue {
-	q := &queue{suite: s, limit: limit, random: rand.New(rand.NewPCG(seed, 0)), counted: map[string][]string{}, waiting: map[string][]attempt{}}
+func newQueue(s suite, e *earlier, seed uint64, limit time.Duration) *queue {
+	q := &queue{suite: s, earlier: e, limit: limit, random: rand.New(rand.NewPCG(seed, uint64(len(e.made)))), counted: map[string][]string{}, waiting: map[string][]attempt{}}
 	q.changed = sync.NewCond(&q.mutex)
 	q.table = table{rows: map[string]*row{}, operator: map[string]int{}, began: time.Now()}
 	for _, s := range q.scenarios() {
-		q.counting = append(q.counting, attempt{scenario: s, strikes: []strike{{}}})
+		a := attempt{scenario: s, strikes: []strike{{}}}
+		if i := slices.IndexFunc(e.made[a.String()], succeeded); i >= 0 {
+			q.counted[s.name] = e.made[a.String()][i].calls
+		} else {
+			q.counting = append(q.counting, a)
+		}
+	}
+	if len(q.counting) == 0 {
+		q.plan()
 	}
 	return q
 }
+
+func succeeded(f finished) bool { return f.err == nil }
 
 // next returns an attempt to make. While there is none, but others under way may be
 // followed by one, it waits.
@@ -82,28 +95,39 @@ func (q *queue) draw() attempt {
 	return a
 }
 
-// done takes what came out of an attempt.
-func (q *queue) done(a attempt, r result, err error) {
+// done takes what came out of an attempt. An error is that it cannot be recorded.
+func (q *queue) done(f finished) error {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
 	defer q.changed.Broadcast()
 	q.busy--
-	if a.last().at > 0 {
-		q.add(a, r, err)
-		if err == nil && r.call != "" {
-			for _, s := range q.again(q.random, a, r.calls) {
-				q.put(a.then(s))
-			}
+	injected := f.last().at > 0
+	if injected && f.err == nil && !f.missed() {
+		f.next = q.again(q.random, f.attempt, f.calls)
+	}
+	switch {
+	case injected:
+		q.add(f)
+		q.follow(f)
+	case f.err == nil:
+		if q.counted[f.scenario.name] = f.calls; len(q.counted) == len(q.scenarios()) {
+			q.plan()
 		}
-		return
 	}
-	if err != nil { // nothing can be told about faults
+	err := q.earlier.record(f)
+	if f.err != nil {
+		q.failed++
+	}
+	if f.err != nil && !injected || err != nil { // nothing can be told about faults, or be continued
 		q.failed = most
-		return
 	}
-	q.counted[a.scenario.name] = r.calls
-	if len(q.counted) == len(q.scenarios()) {
-		q.plan()
+	return err
+}
+
+// follow puts the attempts that follow one.
+func (q *queue) follow(f finished) {
+	for _, s := range f.next {
+		q.put(f.then(s))
 	}
 }
 
@@ -121,8 +145,19 @@ func (q *queue) plan() {
 	}
 }
 
+// put plans an attempt. If earlier runs have made it, it is in the table, and what follows it is
+// put.
 func (q *queue) put(a attempt) {
 	q.row(a).planned++
+	made := q.earlier.made[a.String()]
+	for _, f := range made {
+		q.add(f)
+		q.recorded++
+	}
+	if i := slices.IndexFunc(made, succeeded); i >= 0 {
+		q.follow(made[i])
+		return
+	}
 	q.waiting[a.key()] = append(q.waiting[a.key()], a)
 }
 
@@ -150,11 +185,12 @@ func anywhere(r *rand.Rand, s suite, calls []string) []strike {
 // most is how many attempts may fail before an attack ends.
 const most = 20
 
-// work makes attempts on a node until there are none.
-func (q *queue) work(t *testing.T, s suite, v *victim) {
+// work makes attempts on a node, which has a number, until there are none.
+func (q *queue) work(t *testing.T, s suite, v *victim, node int) {
 	for a, ok := q.next(); ok; a, ok = q.next() {
+		begun := time.Now()
 		r, err := v.try(s, a)
-		q.done(a, r, err)
+		check(t, q.done(finished{attempt: a, result: r, err: err, node: node, took: time.Since(begun)}))
 		if err == nil {
 			continue
 		}

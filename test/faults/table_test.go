@@ -13,8 +13,9 @@ import (
 type table struct {
 	rows     map[string]*row
 	order    []string
-	failed   int
 	operator map[string]int // single faults after which an operator was asked for
+	made     int            // attempts
+	recorded int            // of them in earlier runs
 	began    time.Time
 }
 
@@ -38,24 +39,24 @@ func (t *table) row(a attempt) *row {
 	return t.rows[a.key()]
 }
 
-func (t *table) add(a attempt, r result, err error) {
-	row := t.row(a)
+func (t *table) add(f finished) {
+	row := t.row(f.attempt)
+	t.made++
 	switch {
-	case err != nil:
+	case f.err != nil:
 		row.failed++
-		t.failed++
-	case r.call == "":
+	case f.missed():
 		row.missed++
 		return
-	case r.new:
+	case f.new:
 		row.new++
 	default:
 		row.old++
 	}
 	row.injected++
-	row.status[r.status]++
-	if r.status == 4 && len(a.strikes) == 1 && !a.last().lasting {
-		t.operator[fmt.Sprintf("%s: %s", a.key(), r.call)]++
+	row.status[f.status]++
+	if f.status == 4 && len(f.strikes) == 1 && !f.last().lasting {
+		t.operator[fmt.Sprintf("%s: %s", f.key(), f.call)]++
 	}
 }
 
@@ -79,7 +80,7 @@ func (t *table) String() string {
 	}
 	line(&sum)
 	_ = w.Flush()
-	fmt.Fprintf(&text, "in %v\n", time.Since(t.began).Round(time.Second))
+	fmt.Fprintf(&text, "%d attempts in %v, and %d in earlier runs\n", t.made-t.recorded, time.Since(t.began).Round(time.Second), t.recorded)
 	for _, what := range slices.Sorted(maps.Keys(t.operator)) {
 		fmt.Fprintf(&text, "exit status 4: %s (%d)\n", what, t.operator[what])
 	}

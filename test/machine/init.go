@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -91,7 +92,7 @@ func prepare(dir string, hostNetwork bool) error {
 	if err := os.Mkdir("/run/lock", 0o1777); err != nil {
 		return err
 	}
-	for _, path := range []string{"/etc", "/var/lib", "/var/log"} {
+	for _, path := range overlaid {
 		if err := disposable(dir, path); err != nil {
 			return err
 		}
@@ -103,6 +104,19 @@ func prepare(dir string, hostNetwork bool) error {
 		return err
 	}
 	return loopbackUp()
+}
+
+// overlaid are the directories whose changes are discarded with the machine.
+var overlaid = []string{"/etc", "/var/lib", "/var/log"}
+
+// Discarded reports whether a file in a directory is gone when the machine ends.
+func Discarded(dir string) bool {
+	if path, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = path
+	}
+	return slices.ContainsFunc(append([]string{"/run", os.Getenv(dirVar)}, overlaid...), func(path string) bool {
+		return dir == path || strings.HasPrefix(dir, path+"/")
+	})
 }
 
 // ordinaryKVM gives /dev/kvm, if it exists, the owner and mode that it has on a node

@@ -1,0 +1,132 @@
+package faults
+
+import (
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/test/faults/progress"
+	"github.com/kollet/kollet/test/nodetest"
+)
+
+// imagined is a suite whose attempts nobody makes.
+type imagined struct{ callsFail }
+
+func (imagined) faults() []fault                      { return onceAndForGood("fails") }
+func (imagined) applies(scenario, fault, string) bool { return true }
+
+func (s imagined) again(r *rand.Rand, a attempt, calls []string) []strike {
+	return againAfter(r, s, a, calls)
+}
+
+func (imagined) run(*victim, fault, *trigger, []string) nodetest.Outcome { return nodetest.Outcome{} }
+
+// imagine makes attempts in a run with a progress file, at most a number of them, of which those
+// fail that are chosen. The last one is under way when the run ends.
+func imagine(t *testing.T, path string, seed uint64, number int, fails func(attempt) bool) (made []attempt, table string) {
+	t.Helper()
+	file, err := progress.Open(path, progress.Program{}, false)
+	check(t, err)
+	defer file.Close()
+	q := newQueue(imagined{}, newEarlier(file, "TestImagined/engine", imagined{}.scenarios()), seed, 0)
+	calls := []string{"one", "two", "three"}
+	for a, ok := q.next(); ok; a, ok = q.next() {
+		if made = append(made, a); len(made) > number {
+			break
+		}
+		f := finished{attempt: a, result: result{hits: len(a.strikes), call: "one", calls: calls, status: 1}}
+		if a.last().at == 0 {
+			f.hits = 0
+		}
+		if fails(a) {
+			f.err = errors.New("the guest is lost")
+		}
+		check(t, q.done(f))
+	}
+	return made, q.table.String()
+}
+
+// Four scenarios of three calls, each with two faults. After those that last, there is one more.
+const imaginedCounts, imaginedAttempts = 4, 4 * 3 * (1 + 2)
+
+func never(attempt) bool { return false }
+
+func TestAttemptsContinue(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress")
+	seen := map[string]bool{}
+	for run, number := range []int{2, 5, 12, 1, 1000} { // the first ends while calls are counted
+		made, table := imagine(t, path, uint64(run), number, never)
+		for i, a := range made {
+			if underWay := i == number; seen[a.String()] && !underWay {
+				t.Errorf("run %d made again: %s", run, a)
+			} else if !underWay {
+				seen[a.String()] = true
+			}
+		}
+		if run == 4 && !strings.Contains(table, ", and 16 in earlier runs") {
+			t.Errorf("the table does not have the earlier runs:\n%s", table)
+		}
+	}
+	if len(seen) != imaginedCounts+imaginedAttempts {
+		t.Errorf("%d attempts, want %d", len(seen), imaginedCounts+imaginedAttempts)
+	}
+	made, table := imagine(t, path, 9, 1000, never)
+	if len(made) > 0 || !slices.Contains(sums(table), "36") {
+		t.Errorf("a run after all: %d attempts\n%s", len(made), table)
+	}
+}
+
+// sums returns the table's last row.
+func sums(table string) []string {
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "all ") {
+			return strings.Fields(line)
+		}
+	}
+	return nil
+}
+
+func TestFailedAttemptIsMadeAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress")
+	chosen := attempt{upgrades, []strike{{fault{"fails", true}, 2}}}
+	is := func(a attempt) bool { return a.String() == chosen.String() }
+	_, table := imagine(t, path, 1, 1000, is)
+	if want := []string{"all", "35", "35", "0", "35", "0", "0", "34", "0", "1", "0"}; !slices.Equal(sums(table), want) {
+		t.Errorf("got %v, want %v", sums(table), want)
+	}
+	made, table := imagine(t, path, 2, 1000, never)
+	if len(made) != 2 || !is(made[0]) || len(made[1].strikes) != 2 { // and what follows it
+		t.Errorf("made again: %v", made)
+	}
+	if want := []string{"all", "36", "37", "0", "37", "0", "0", "36", "0", "1", "0"}; !slices.Equal(sums(table), want) {
+		t.Errorf("got %v, want %v: the failure stays in the table", sums(table), want)
+	}
+}
+
+func TestWhatIsRecordedIsRemembered(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress")
+	want := finished{
+		attempt: attempt{recoversBack, []strike{{killedKollet, 3}, {lostEngine, 1}}},
+		result:  result{hits: 2, call: "done pull", status: -1, new: true, first: 1500 * time.Millisecond},
+		next:    []strike{{starvedOfAll, 4}}, node: 1, took: 3 * time.Second,
+	}
+	file, err := progress.Open(path, progress.Program{}, false)
+	check(t, err)
+	check(t, newEarlier(file, "TestKills/docker", nil).record(want))
+	check(t, file.Close())
+	file, err = progress.Open(path, progress.Program{}, false)
+	check(t, err)
+	defer file.Close()
+	made := newEarlier(file, "TestKills/docker", killSuite{}.scenarios()).made[want.String()]
+	if len(made) != 1 || made[0].String() != want.String() || !slices.Equal(made[0].next, want.next) {
+		t.Fatalf("got %+v, want %+v", made, want)
+	}
+	got := made[0]
+	if got.hits != want.hits || got.call != want.call || got.status != want.status || got.new != want.new || got.first != want.first || got.node != want.node || got.took != want.took {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
