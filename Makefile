@@ -43,6 +43,8 @@ BENCH_ROUNDS ?= 30
 # as 10m; 0s is until every fault was injected at every call.
 CHAOS_SEED := $(or $(CHAOS_SEED),$(shell date +%s))
 CHAOS_TIME ?= 0s
+# How many kills at any moment make chaos makes on each engine.
+CHAOS_KILLS ?= 500
 # Which tests of make chaos, a file from which it continues and to which it appends every
 # attempt, and yes to continue the file of another build.
 CHAOS_TESTS    ?= .
@@ -212,8 +214,8 @@ first-boot: node-image ## boot the node image twice; the short part of test-vm
 test-vm: node-image guest images ## first boots, a guest and power losses in virtual machines; half an hour
 	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
 
-chaos: build ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, lose power at every flush, start guests at any moment; for hours, or CHAOS_TIME for each table; CHAOS_PROGRESS=FILE continues
-	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) \
+chaos: build ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, and kollet at any moment, lose power at every flush, start guests at any moment; for hours, or CHAOS_TIME for each table; CHAOS_PROGRESS=FILE continues
+	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) KOLLET_CHAOS_KILLS=$(CHAOS_KILLS) \
 	KOLLET_CHAOS_PROGRESS=$(abspath $(CHAOS_PROGRESS)) KOLLET_CHAOS_CONTINUE=$(CHAOS_CONTINUE) \
 		test/make/gotest.sh -count=1 -v -timeout 0 -run '$(CHAOS_TESTS)' ./test/faults
 

@@ -28,6 +28,13 @@ type suite interface {
 	patience() time.Duration
 }
 
+// A drawn suite has no plan: attempts are drawn from it, and it learns what came out of them.
+// It returns them as they are counted.
+type drawn interface {
+	draw(r *rand.Rand) (a attempt, more bool)
+	learn(f finished) finished
+}
+
 // fault is what goes wrong with a call.
 type fault struct {
 	name    string
@@ -44,7 +51,7 @@ func (f fault) String() string {
 // strike is a fault at one call of a command.
 type strike struct {
 	fault
-	at int // 0: no fault; the calls are counted
+	at int // 0: no fault; the calls are counted, or the time is taken
 }
 
 // attempt is a scenario's command with a fault, and recoveries after it with one each.
@@ -66,6 +73,10 @@ func (a attempt) String() string {
 	for i, s := range a.strikes {
 		if i > 0 {
 			text += "; then recover"
+		}
+		if s.fault == killedAnytime {
+			text += fmt.Sprintf(", kollet is killed after %v", time.Duration(s.at)*time.Microsecond)
+			continue
 		}
 		text += fmt.Sprintf(", call %d %s", s.at, s.fault)
 	}
@@ -230,7 +241,7 @@ var documented = map[int]bool{0: true, 1: true, 4: true}
 // after checks the node while kollet has not run again. before is the last journal of
 // before the attempt.
 func (v *victim) after(args []string, before string, f fault, o nodetest.Outcome) error {
-	if killed := o.Code == -1 && (f == killedKollet || f == starvedOfAll); !killed && !documented[o.Code] {
+	if killed := o.Code == -1 && (f == killedKollet || f == starvedOfAll || f == killedAnytime); !killed && !documented[o.Code] {
 		return errors.New("the exit status is wrong")
 	}
 	if strings.Contains(o.Stderr, "defect") || strings.Contains(o.Stderr, "panic") {

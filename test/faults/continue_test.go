@@ -25,25 +25,30 @@ func (s imagined) again(r *rand.Rand, a attempt, calls []string) []strike {
 
 func (imagined) run(*victim, fault, *trigger, []string) nodetest.Outcome { return nodetest.Outcome{} }
 
-// imagine makes attempts in a run with a progress file, at most a number of them, of which those
-// fail that are chosen. The last one is under way when the run ends.
-func imagine(t *testing.T, path string, seed uint64, number int, fails func(attempt) bool) (made []attempt, table string) {
+// run is one with a progress file.
+type run struct {
+	suite
+	path   string
+	seed   uint64
+	number int // of attempts after which the run ends, while the next one is under way
+	comes  func(attempt) (hits int, err error)
+}
+
+// imagine makes the attempts of a run.
+func (r run) imagine(t *testing.T) (made []attempt, table string) {
 	t.Helper()
-	file, err := progress.Open(path, progress.Program{}, false)
+	file, err := progress.Open(r.path, progress.Program{}, false)
 	check(t, err)
 	defer file.Close()
-	q := newQueue(imagined{}, newEarlier(file, "TestImagined/engine", imagined{}.scenarios()), seed, 0)
+	q := newQueue(r.suite, newEarlier(file, "TestImagined/engine", r.scenarios()), r.seed, 0)
 	calls := []string{"one", "two", "three"}
 	for a, ok := q.next(); ok; a, ok = q.next() {
-		if made = append(made, a); len(made) > number {
+		if made = append(made, a); len(made) > r.number {
 			break
 		}
-		f := finished{attempt: a, result: result{hits: len(a.strikes), call: "one", calls: calls, status: 1}}
-		if a.last().at == 0 {
-			f.hits = 0
-		}
-		if fails(a) {
-			f.err = errors.New("the guest is lost")
+		f := finished{attempt: a, result: result{call: "one", calls: calls, status: 1, first: time.Second}}
+		if a.last().at > 0 {
+			f.hits, f.err = r.comes(a)
 		}
 		check(t, q.done(f))
 	}
@@ -53,28 +58,29 @@ func imagine(t *testing.T, path string, seed uint64, number int, fails func(atte
 // Four scenarios of three calls, each with two faults. After those that last, there is one more.
 const imaginedCounts, imaginedAttempts = 4, 4 * 3 * (1 + 2)
 
-func never(attempt) bool { return false }
+// all is that every fault of an attempt happens.
+func all(a attempt) (int, error) { return len(a.strikes), nil }
 
 func TestAttemptsContinue(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress")
 	seen := map[string]bool{}
-	for run, number := range []int{2, 5, 12, 1, 1000} { // the first ends while calls are counted
-		made, table := imagine(t, path, uint64(run), number, never)
-		for i, a := range made {
-			if underWay := i == number; seen[a.String()] && !underWay {
-				t.Errorf("run %d made again: %s", run, a)
+	for i, number := range []int{2, 5, 12, 1, 1000} { // the first ends while calls are counted
+		made, table := run{imagined{}, path, uint64(i), number, all}.imagine(t)
+		for k, a := range made {
+			if underWay := k == number; seen[a.String()] && !underWay {
+				t.Errorf("run %d made again: %s", i, a)
 			} else if !underWay {
 				seen[a.String()] = true
 			}
 		}
-		if run == 4 && !strings.Contains(table, ", and 16 in earlier runs") {
+		if i == 4 && !strings.Contains(table, ", and 16 in earlier runs") {
 			t.Errorf("the table does not have the earlier runs:\n%s", table)
 		}
 	}
 	if len(seen) != imaginedCounts+imaginedAttempts {
 		t.Errorf("%d attempts, want %d", len(seen), imaginedCounts+imaginedAttempts)
 	}
-	made, table := imagine(t, path, 9, 1000, never)
+	made, table := run{imagined{}, path, 9, 1000, all}.imagine(t)
 	if len(made) > 0 || !slices.Contains(sums(table), "36") {
 		t.Errorf("a run after all: %d attempts\n%s", len(made), table)
 	}
@@ -94,16 +100,50 @@ func TestFailedAttemptIsMadeAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress")
 	chosen := attempt{upgrades, []strike{{fault{"fails", true}, 2}}}
 	is := func(a attempt) bool { return a.String() == chosen.String() }
-	_, table := imagine(t, path, 1, 1000, is)
+	fails := func(a attempt) (int, error) {
+		if is(a) {
+			return 1, errors.New("the guest is lost")
+		}
+		return all(a)
+	}
+	_, table := run{imagined{}, path, 1, 1000, fails}.imagine(t)
 	if want := []string{"all", "35", "35", "0", "35", "0", "0", "34", "0", "1", "0"}; !slices.Equal(sums(table), want) {
 		t.Errorf("got %v, want %v", sums(table), want)
 	}
-	made, table := imagine(t, path, 2, 1000, never)
+	made, table := run{imagined{}, path, 2, 1000, all}.imagine(t)
 	if len(made) != 2 || !is(made[0]) || len(made[1].strikes) != 2 { // and what follows it
 		t.Errorf("made again: %v", made)
 	}
 	if want := []string{"all", "36", "37", "0", "37", "0", "0", "36", "0", "1", "0"}; !slices.Equal(sums(table), want) {
 		t.Errorf("got %v, want %v: the failure stays in the table", sums(table), want)
+	}
+}
+
+func TestKillsContinue(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress")
+	kills := func(wanted int) suite { return &momentSuite{lengths: map[string]time.Duration{}, wanted: wanted} }
+	n := 0
+	some := func(attempt) (int, error) { // one after the other has none to three kills
+		n++
+		return n % (depth + 1), nil
+	}
+	made, _ := run{kills(12), path, 1, 1000, some}.imagine(t)
+	if want := len(killSuite{}.scenarios()) + 2*(depth+1) - 1; len(made) != want {
+		t.Errorf("%d attempts for 12 kills, want %d", len(made), want)
+	}
+	first := made[len(made)-1]
+	for _, s := range first.strikes {
+		if limit := 1_200_000; s.at < 1 || s.at > limit || len(first.strikes) != depth {
+			t.Errorf("the last attempt: %s", first)
+		}
+	}
+	n = depth - 1
+	made, table := run{kills(15), path, 1, 1000, some}.imagine(t)
+	if len(made) != 1 || made[0].String() == first.String() {
+		t.Errorf("for three more kills: %v", made)
+	}
+	if !strings.Contains(table, "1 attempts in") || !strings.Contains(table, ", and 7 in earlier runs, with 15 faults") {
+		t.Errorf("the table does not have all kills:\n%s", table)
 	}
 }
 

@@ -9,6 +9,7 @@
 //   - TestKills kills kollet, also by a limit of its memory, the engine or the shims of
 //     containers after a record of the journal. bin/kollet-faults stops itself there until
 //     the test lets it continue.
+//   - TestKillsAtAnyMoment kills kollet, its recovery and the recovery of that at random moments.
 //   - TestClock sets kollet's clock between and during commands.
 //   - TestMemory limits the memory of kollet, which is killed if it needs more.
 //   - TestRegistry makes the registry sick before a pull or an upgrade.

@@ -28,7 +28,8 @@ const (
 type earlier struct {
 	file          *progress.File // nil: nothing is recorded
 	suite, engine string
-	made          map[string][]finished // by attempt
+	all           []finished
+	made          map[string][]finished // the same by attempt
 }
 
 // openProgress opens the progress file, if one is asked for.
@@ -58,6 +59,7 @@ func newEarlier(file *progress.File, test string, scenarios []scenario) *earlier
 			continue // of another build, which is continued
 		}
 		f := remembered(a, scenarios[i])
+		e.all = append(e.all, f)
 		e.made[f.String()] = append(e.made[f.String()], f)
 	}
 	return e

@@ -65,9 +65,11 @@ func (q *queue) next() (attempt, bool) {
 			q.busy++
 			return a, true
 		}
-		if len(q.counted) == len(q.scenarios()) && len(q.waiting) > 0 {
-			q.busy++
-			return q.draw(), true
+		if len(q.counted) == len(q.scenarios()) {
+			if a, ok := q.draw(); ok {
+				q.busy++
+				return a, true
+			}
 		}
 		if q.busy == 0 {
 			return attempt{}, false
@@ -76,9 +78,15 @@ func (q *queue) next() (attempt, bool) {
 	}
 }
 
-// draw removes an attempt. If there are some with more than one fault, half of the draws are
-// of these, which would hardly come in a part of the attempts otherwise.
-func (q *queue) draw() attempt {
+// draw removes an attempt, or has one drawn. If there are some with more than one fault, half of
+// the draws are of these, which would hardly come in a part of the attempts otherwise.
+func (q *queue) draw() (a attempt, ok bool) {
+	if d, ok := q.suite.(drawn); ok && len(q.waiting) == 0 {
+		return d.draw(q.random)
+	}
+	if len(q.waiting) == 0 {
+		return a, false
+	}
 	keys := slices.Sorted(maps.Keys(q.waiting))
 	longer := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return len(q.waiting[key][0].strikes) == 1 })
 	if len(longer) > 0 && q.random.IntN(2) == 0 {
@@ -87,12 +95,12 @@ func (q *queue) draw() attempt {
 	key := keys[q.random.IntN(len(keys))]
 	all := q.waiting[key]
 	i := q.random.IntN(len(all))
-	a := all[i]
+	a = all[i]
 	all[i] = all[len(all)-1]
 	if q.waiting[key] = all[:len(all)-1]; len(all) == 1 {
 		delete(q.waiting, key)
 	}
-	return a
+	return a, true
 }
 
 // done takes what came out of an attempt. An error is that it cannot be recorded.
@@ -101,6 +109,7 @@ func (q *queue) done(f finished) error {
 	defer q.mutex.Unlock()
 	defer q.changed.Broadcast()
 	q.busy--
+	f = q.learn(f)
 	injected := f.last().at > 0
 	if injected && f.err == nil && !f.missed() {
 		f.next = q.again(q.random, f.attempt, f.calls)
@@ -124,6 +133,14 @@ func (q *queue) done(f finished) error {
 	return err
 }
 
+// learn has a suite without a plan learn from an attempt.
+func (q *queue) learn(f finished) finished {
+	if d, ok := q.suite.(drawn); ok {
+		return d.learn(f)
+	}
+	return f
+}
+
 // follow puts the attempts that follow one.
 func (q *queue) follow(f finished) {
 	for _, s := range f.next {
@@ -133,15 +150,29 @@ func (q *queue) follow(f finished) {
 
 // plan puts every fault at every call of every scenario.
 func (q *queue) plan() {
-	for _, s := range q.scenarios() {
-		for _, f := range q.faults() {
-			for n := range possible(q, s, f, q.counted[s.name]) {
-				q.put(attempt{scenario: s, strikes: []strike{{f, n + 1}}})
+	if _, ok := q.suite.(drawn); ok {
+		q.recall()
+	} else {
+		for _, s := range q.scenarios() {
+			for _, f := range q.faults() {
+				for n := range possible(q, s, f, q.counted[s.name]) {
+					q.put(attempt{scenario: s, strikes: []strike{{f, n + 1}}})
+				}
 			}
 		}
 	}
 	if q.limit > 0 {
 		q.until = time.Now().Add(q.limit)
+	}
+}
+
+// recall learns from what earlier runs made.
+func (q *queue) recall() {
+	for _, f := range q.earlier.all {
+		if f = q.learn(f); f.last().at > 0 {
+			q.add(f)
+			q.recorded++
+		}
 	}
 }
 

@@ -16,13 +16,14 @@ type table struct {
 	operator map[string]int // single faults after which an operator was asked for
 	made     int            // attempts
 	recorded int            // of them in earlier runs
+	hits     int            // the faults in all of them
 	began    time.Time
 }
 
 // row of the table: one fault in one scenario.
 type row struct {
 	in, fault string
-	planned   int
+	planned   int // 0: without end
 	injected  int
 	missed    int // the command made fewer calls than without the fault
 	status    map[int]int
@@ -42,6 +43,7 @@ func (t *table) row(a attempt) *row {
 func (t *table) add(f finished) {
 	row := t.row(f.attempt)
 	t.made++
+	t.hits += f.hits
 	switch {
 	case f.err != nil:
 		row.failed++
@@ -66,7 +68,11 @@ func (t *table) String() string {
 	fmt.Fprintln(w, "in\tthe call\tpossible\tinjected\texit 0\t1\t4\tkilled\tends old\tnew\tfailed\tmissed")
 	sum := row{in: "all", status: map[int]int{}}
 	line := func(r *row) {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", r.in, r.fault, r.planned, r.injected,
+		possible := "any"
+		if r.planned > 0 {
+			possible = fmt.Sprint(r.planned)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", r.in, r.fault, possible, r.injected,
 			r.status[0], r.status[1], r.status[4], r.status[-1], r.old, r.new, r.failed, r.missed)
 	}
 	for _, key := range t.order {
@@ -80,7 +86,7 @@ func (t *table) String() string {
 	}
 	line(&sum)
 	_ = w.Flush()
-	fmt.Fprintf(&text, "%d attempts in %v, and %d in earlier runs\n", t.made-t.recorded, time.Since(t.began).Round(time.Second), t.recorded)
+	fmt.Fprintf(&text, "%d attempts in %v, and %d in earlier runs, with %d faults\n", t.made-t.recorded, time.Since(t.began).Round(time.Second), t.recorded, t.hits)
 	for _, what := range slices.Sorted(maps.Keys(t.operator)) {
 		fmt.Fprintf(&text, "exit status 4: %s (%d)\n", what, t.operator[what])
 	}

@@ -38,6 +38,13 @@ func (t *trigger) fires(call string) bool {
 	return true
 }
 
+// struck is what happened when a fault is not at a call.
+func (t *trigger) struck(call string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.hit = call
+}
+
 // injected returns the first call that failed.
 func (t *trigger) injected() string {
 	t.mutex.Lock()
