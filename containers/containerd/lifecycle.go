@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"syscall"
 	"time"
 
@@ -106,7 +107,7 @@ func (e *Engine) start(ctx context.Context, c ctr.Container) error {
 	if err != nil {
 		return err
 	}
-	task, err := container.NewTask(ctx, cio.LogURI(uri))
+	task, err := e.newTask(ctx, c, container, cio.LogURI(uri))
 	if err == nil {
 		if err = task.Start(ctx); err != nil {
 			_, undone := task.Delete(ctx, client.WithProcessKill)
@@ -119,6 +120,29 @@ func (e *Engine) start(ctx context.Context, c ctr.Container) error {
 		return err
 	}
 	return e.watch(ctx, c)
+}
+
+// abandonedTime is how long containerd may take to remove a task that nobody waits for any
+// longer. It takes a second on a busy machine.
+const abandonedTime = 10 * time.Second
+
+// newTask creates a task. If the client before was killed while it created one, containerd
+// removes that again. Until then it shows none, but another one is refused, or its shim fails
+// because the directory of the first one is there, or is removed under it.
+func (e *Engine) newTask(ctx context.Context, c ctr.Container, container client.Container, log cio.Creator) (client.Task, error) {
+	for until := time.Now().Add(abandonedTime); ; {
+		task, err := container.NewTask(ctx, log)
+		inTheWay := errdefs.IsAlreadyExists(err) || err != nil && strings.Contains(err.Error(), "failed to start shim")
+		if !inTheWay || time.Now().After(until) {
+			return task, err
+		}
+		if err := pause(ctx); err != nil {
+			return nil, err
+		}
+		if err := e.clear(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // failed records why a container could not be started, and keeps the restart

@@ -1,0 +1,68 @@
+package containerd_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/runtime/restart"
+	"github.com/containerd/containerd/v2/pkg/cio"
+
+	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/conformance"
+	"github.com/kollet/kollet/test/machine"
+)
+
+// A client that is killed while containerd creates its task leaves a task that containerd does
+// not show, and removes a second later.
+func TestStartAfterKilledStart(t *testing.T) {
+	daemon := machine.NewContainerd(t)
+	registry := machine.NewRegistry(t)
+	engine := connect(t, daemon)
+	base, err := engine.Pull(t.Context(), conformance.Push(t, registry.Addr), nil)
+	must(t, err)
+	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host",
+		Entrypoint: []string{"/bin/sleep", "1000"}, Restart: containers.RestartUnlessStopped})
+	must(t, err)
+	must(t, engine.Start(t.Context(), id))
+	for n := range 8 {
+		startAndDie(t, daemon.Address, id, time.Duration(n)*15*time.Millisecond)
+		if err := engine.Start(t.Context(), id); err != nil {
+			t.Errorf("killed after %d ms: %v", n*15, err)
+		}
+		if c, err := engine.Inspect(t.Context(), id); err != nil || c.State != containers.StateRunning {
+			t.Fatalf("it is %s, %v", c.State, err)
+		}
+	}
+	must(t, engine.Stop(t.Context(), id, 0))
+	must(t, engine.Remove(t.Context(), id))
+}
+
+// startAndDie starts a running container again, and disconnects meanwhile.
+func startAndDie(t *testing.T, address, id string, after time.Duration) {
+	t.Helper()
+	raw, err := client.New(address, client.WithDefaultNamespace(strings.Trim(machine.CgroupParent(), "/")))
+	must(t, err)
+	c, err := raw.LoadContainer(t.Context(), id)
+	must(t, err)
+	labels, err := c.Labels(t.Context())
+	must(t, err)
+	uri, err := url.Parse(labels[restart.LogURILabel])
+	must(t, err)
+	_, err = c.SetLabels(t.Context(), map[string]string{restart.StatusLabel: ""}) // the monitor would start it
+	must(t, err)
+	task, err := c.Task(t.Context(), nil)
+	must(t, err)
+	_, err = task.Delete(t.Context(), client.WithProcessKill)
+	must(t, err)
+	ended := make(chan struct{})
+	go func() {
+		_, _ = c.NewTask(t.Context(), cio.LogURI(uri))
+		close(ended)
+	}()
+	time.Sleep(after)
+	must(t, raw.Close())
+	<-ended
+}
