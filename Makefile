@@ -214,7 +214,7 @@ first-boot: node-image ## boot the node image twice; the short part of test-vm
 test-vm: node-image guest images ## first boots, a guest and power losses in virtual machines; half an hour
 	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
 
-chaos: build ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, and kollet at any moment, lose power at every flush, start guests at any moment; for hours, or CHAOS_TIME for each table; CHAOS_PROGRESS=FILE continues
+chaos: build guest images ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, and kollet at any moment, lose power at every flush, start guests at any moment, kill kollet while it replaces libvirt; for hours, or CHAOS_TIME for each table; CHAOS_PROGRESS=FILE continues
 	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) KOLLET_CHAOS_KILLS=$(CHAOS_KILLS) \
 	KOLLET_CHAOS_PROGRESS=$(abspath $(CHAOS_PROGRESS)) KOLLET_CHAOS_CONTINUE=$(CHAOS_CONTINUE) \
 		test/make/gotest.sh -count=1 -v -timeout 0 -run '$(CHAOS_TESTS)' ./test/faults

@@ -24,7 +24,7 @@ const rabbitPassword = "r4bb1tPassw0rd"
 // registry and message broker.
 func onBothComputes(t *testing.T, network string, test func(*testing.T, *compute)) {
 	nodetest.ShareRun(t)
-	registry := machine.NewRegistry(t, machine.RegistryDir(overlay(t, nodetest.Built(t, "registry"))))
+	registry := machine.NewRegistry(t, machine.RegistryDir(nodetest.Overlay(t, nodetest.Built(t, "registry"))))
 	rabbit := machine.NewRabbit(t, rabbitPassword)
 	t.Run("docker", func(t *testing.T) {
 		test(t, newCompute(t, network, nodetest.OnDocker(machine.Dockerd(t)), registry, rabbit))

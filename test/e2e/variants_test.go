@@ -9,28 +9,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"golang.org/x/sys/unix"
 )
-
-// overlay returns a directory with the content of another, which is not changed by
-// what is written.
-func overlay(t *testing.T, dir string) string {
-	t.Helper()
-	base := t.TempDir()
-	for _, sub := range []string{"upper", "work", "merged"} {
-		check(t, os.Mkdir(base+"/"+sub, 0o755))
-	}
-	merged := base + "/merged"
-	check(t, unix.Mount("overlay", merged, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", dir, base, base)))
-	t.Cleanup(func() { check(t, unix.Unmount(merged, unix.MNT_DETACH)) })
-	return merged
-}
 
 // variant pushes an image that is nova-libvirt's with one more layer, of programs.
 func (c *compute) variant(tag string, programs map[string]string) {

@@ -1,5 +1,5 @@
 // Package faults lets things go wrong while kollet upgrades, rolls back and recovers a node
-// of two small services, one after another:
+// of two small services, or of libvirt, one after another:
 //
 //   - TestEngine puts a proxy before the engine's socket. A call fails, waits, is cut off
 //     before or after the engine did what it asks, or is answered late.
@@ -10,6 +10,8 @@
 //     containers after a record of the journal. bin/kollet-faults stops itself there until
 //     the test lets it continue.
 //   - TestKillsAtAnyMoment kills kollet, its recovery and the recovery of that at random moments.
+//   - TestLibvirt kills kollet, and sometimes a shim, while it replaces libvirt under a guest of
+//     QEMU, with the images that make builds.
 //   - TestClock sets kollet's clock between and during commands.
 //   - TestMemory limits the memory of kollet, which is killed if it needs more.
 //   - TestRegistry makes the registry sick before a pull or an upgrade.

@@ -134,21 +134,27 @@ var (
 // trigger.
 func (v *victim) prepare(s scenario) (armed func() bool, err error) {
 	v.configure(v.other(), s.broken)
-	if s.broken { // what comes before the failure is in the upgrade
-		before := v.lastJournal()
-		return func() bool {
-			last := v.lastJournal()
-			text, _ := os.ReadFile(last)
-			return last != before && bytes.Contains(text, []byte(`"event":"failed"`))
-		}, nil
-	}
 	if s.event == "" {
-		return nil, nil
+		return v.armed(s), nil
 	}
 	if o := v.stepwise(upgrade, func(int) bool { return v.reached(s) }); o.Code != -1 {
 		return nil, fmt.Errorf("the upgrade to recover from was not killed: exit status %d\n%s", o.Code, o.All())
 	}
 	return nil, nil
+}
+
+// armed returns what arms a trigger in a scenario whose upgrade fails: what comes before the
+// failure is in the one that does not. In others a trigger is armed from the start.
+func (v *victim) armed(s scenario) func() bool {
+	if !s.broken {
+		return nil
+	}
+	before := v.lastJournal()
+	return func() bool {
+		last := v.lastJournal()
+		text, _ := os.ReadFile(last)
+		return last != before && bytes.Contains(text, []byte(`"event":"failed"`))
+	}
 }
 
 // reached reports whether the last record is the one after which the scenario's upgrade is

@@ -163,14 +163,25 @@ func (v *victim) ended() error {
 
 // watch looks for services that run twice, until the returned function is called.
 func (v *victim) watch() (twice func() error) {
+	return watching(func() error {
+		for i, name := range services {
+			if all := v.serving(v.port + i); len(all) > 1 {
+				return fmt.Errorf("%s ran twice at one time: processes %v", name, all)
+			}
+		}
+		return nil
+	})
+}
+
+// watching looks every 20 ms, until the returned function is called, which returns the first
+// error.
+func watching(look func() error) (result func() error) {
 	end, found := make(chan struct{}), make(chan error, 1)
 	go func() {
 		for {
-			for i, name := range services {
-				if all := v.serving(v.port + i); len(all) > 1 {
-					found <- fmt.Errorf("%s ran twice at one time: processes %v", name, all)
-					return
-				}
+			if err := look(); err != nil {
+				found <- err
+				return
 			}
 			select {
 			case <-end:

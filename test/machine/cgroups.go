@@ -75,6 +75,11 @@ func (c Cgroups) PutThread(tid int, group, hierarchy string) {
 	c.write(tid, group, hierarchy, "tasks")
 }
 
+// Join moves a process to a cgroup that exists, as Of returns it.
+func (c Cgroups) Join(pid int, hierarchy, group string) error {
+	return os.WriteFile(filepath.Join(c.mounts[hierarchy], group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+}
+
 // LimitMemory limits the memory of the cgroup that a process is in. The process is killed
 // if it wants more.
 func (c Cgroups) LimitMemory(pid, bytes int) {

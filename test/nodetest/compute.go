@@ -47,6 +47,28 @@ func ShareRun(t testing.TB) {
 	}
 }
 
+// Overlay returns a directory with the content of another, which is not changed by what is
+// written.
+func Overlay(t testing.TB, dir string) string {
+	t.Helper()
+	base := t.TempDir()
+	merged := filepath.Join(base, "merged")
+	for _, sub := range []string{"upper", "work", "merged"} {
+		if err := os.Mkdir(filepath.Join(base, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mount("overlay", merged, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", dir, base, base)); err != nil {
+		t.Fatalf("mount an overlay of %s: %v", dir, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(merged, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", merged, err)
+		}
+	})
+	return merged
+}
+
 // Interface is one that a compute node has for its agent.
 const Interface = "node0"
 
