@@ -186,7 +186,13 @@ func (t *transaction) revive(ctx context.Context, m member, told bool) error {
 		}
 	}
 	t.revived[m.name] = before[0].ID
-	err = persist(ctx, func() error { return t.startAgain(ctx, before[0], m, told) })
+	err = persist(ctx, func() error {
+		c, err := t.node.Engine.Inspect(ctx, before[0].ID) // it may run since the last try
+		if err != nil {
+			return err
+		}
+		return t.startAgain(ctx, c, m, told && c.PID == before[0].PID)
+	})
 	if err != nil && !unanswering(err) {
 		t.node.Note(m.name, "cannot be started again: %v; `kollet recover` tries again, `kollet upgrade` creates a new container", err)
 		return nil

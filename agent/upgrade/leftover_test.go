@@ -1,7 +1,9 @@
 package upgrade
 
 import (
+	"context"
 	"fmt"
+	"os/exec"
 	"slices"
 	"testing"
 
@@ -105,5 +107,44 @@ func TestRemainsEndBeforeTheNextStart(t *testing.T) {
 				t.Errorf("did %q", engine.did)
 			}
 		})
+	}
+}
+
+// unheard is an engine whose answer to the first start is lost.
+type unheard struct {
+	*wards
+	starts func() (pid int)
+}
+
+func (e unheard) Start(ctx context.Context, id string) error {
+	if err := e.wards.Start(ctx, id); err != nil || e.all[0].PID > 0 {
+		return err
+	}
+	e.all[0].State, e.all[0].PID = containers.StateRunning, e.starts()
+	return containers.ErrUnreachable
+}
+
+// What a rollback has started is not what an upgrade left, when it tries again.
+func TestStartedServiceSurvivesTheNextTry(t *testing.T) {
+	n := newCutoverNode(t)
+	var service *exec.Cmd
+	engine := unheard{&wards{all: []containers.Container{{ID: "abc", State: containers.StateExited}}}, func() int {
+		service = n.start("/docker/abc", loop)
+		n.list("/docker/abc", service)
+		n.write(fmt.Sprintf("proc/%d/cmdline", service.Process.Pid), "libvirtd\x00")
+		return service.Process.Pid
+	}}
+	n.node.Engine = engine
+	tx := newTransaction(n.node, nil, generation.Generation{})
+	tx.previous["a"] = []string{"abc"}
+	old := generation.Service{Name: "a", Argv: []string{"libvirtd"}, Guests: &nodefile.Guests{}}
+	if err := tx.revive(t.Context(), member{name: "a", old: old}, false); err != nil {
+		t.Error(err)
+	}
+	if ended(t, service) {
+		t.Errorf("the service was killed: %v", n.notes)
+	}
+	if want := []string{"update abc ", "start abc", "update abc ", "start abc"}; !slices.Equal(engine.did, want) {
+		t.Errorf("did %q, want %q", engine.did, want)
 	}
 }
