@@ -43,6 +43,9 @@ BENCH_ROUNDS ?= 30
 # as 10m; 0s is until every fault was injected at every call.
 CHAOS_SEED := $(or $(CHAOS_SEED),$(shell date +%s))
 CHAOS_TIME ?= 0s
+# How many nodes make chaos attacks at once, each on an engine of its own. They wait most of
+# the time: twice as many as processors make half as many attempts more.
+CHAOS_NODES ?= 4
 # How many kills at any moment make chaos makes on each engine.
 CHAOS_KILLS ?= 500
 # Which tests of make chaos, a file from which it continues and to which it appends every
@@ -215,9 +218,9 @@ test-vm: node-image guest images ## first boots, a guest and power losses in vir
 	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
 
 chaos: build guest images ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, and kollet at any moment, lose power at every flush, start guests at any moment, kill kollet while it replaces libvirt; for hours, or CHAOS_TIME for each table; CHAOS_PROGRESS=FILE continues
-	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) KOLLET_CHAOS_KILLS=$(CHAOS_KILLS) \
+	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) KOLLET_CHAOS_KILLS=$(CHAOS_KILLS) KOLLET_CHAOS_NODES=$(CHAOS_NODES) \
 	KOLLET_CHAOS_PROGRESS=$(abspath $(CHAOS_PROGRESS)) KOLLET_CHAOS_CONTINUE=$(CHAOS_CONTINUE) \
-		test/make/gotest.sh -count=1 -v -timeout 0 -run '$(CHAOS_TESTS)' ./test/faults
+		test/make/gotest.sh -count=1 -v -timeout 0 -parallel $(CHAOS_NODES) -run '$(CHAOS_TESTS)' ./test/faults
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)

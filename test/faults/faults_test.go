@@ -191,8 +191,22 @@ func settings(t testing.TB) (seed uint64, limit time.Duration) {
 	return seed, limit
 }
 
-// nodes are attacked at the same time, each on an engine of its own.
-const nodes = 2
+// number returns a number from the environment, or what make test uses.
+func number(t testing.TB, name string, otherwise int) int {
+	t.Helper()
+	n := otherwise
+	if text := os.Getenv(name); text != "" {
+		_, err := fmt.Sscan(text, &n)
+		check(t, err)
+	}
+	return n
+}
+
+// How many nodes are attacked at the same time, each on an engine of its own.
+const (
+	nodesVar     = "KOLLET_CHAOS_NODES"
+	defaultNodes = 2
+)
 
 // attack makes the attempts of a suite on nodes, in an order that the seed chooses, until
 // all were made or the time is over.
@@ -207,7 +221,7 @@ func attack(t *testing.T, start func(testing.TB, int) nodetest.Engine, suites fu
 	var once sync.Once
 	name := t.Name()
 	t.Run("nodes", func(t *testing.T) {
-		for i := range nodes {
+		for i := range number(t, nodesVar, defaultNodes) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
 				engine := start(t, i)

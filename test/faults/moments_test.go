@@ -2,9 +2,7 @@ package faults
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
@@ -14,7 +12,7 @@ import (
 // TestKillsAtAnyMoment kills kollet, its recovery and the recovery of that at any moment.
 func TestKillsAtAnyMoment(t *testing.T) {
 	kills := func(testing.TB, nodetest.Engine) suite {
-		return &momentSuite{lengths: map[string]time.Duration{}, wanted: wantedKills(t)}
+		return &momentSuite{lengths: map[string]time.Duration{}, wanted: number(t, killsVar, defaultKills)}
 	}
 	t.Run("docker", func(t *testing.T) { attack(t, onDocker, kills) })
 	t.Run("containerd", func(t *testing.T) { attack(t, onContainerd, kills) })
@@ -24,16 +22,6 @@ const (
 	killsVar     = "KOLLET_CHAOS_KILLS" // for each engine
 	defaultKills = 10
 )
-
-func wantedKills(t testing.TB) int {
-	t.Helper()
-	wanted := defaultKills
-	if text := os.Getenv(killsVar); text != "" {
-		_, err := fmt.Sscan(text, &wanted)
-		check(t, err)
-	}
-	return wanted
-}
 
 // killedAnytime is at a number of microseconds after a command began.
 var killedAnytime = fault{name: "kollet is killed at any moment"}

@@ -164,8 +164,8 @@ func (v *victim) ended() error {
 // watch looks for services that run twice, until the returned function is called.
 func (v *victim) watch() (twice func() error) {
 	return watching(func() error {
-		for i, name := range services {
-			if all := v.serving(v.port + i); len(all) > 1 {
+		for name, all := range v.serving() {
+			if len(all) > 1 {
 				return fmt.Errorf("%s ran twice at one time: processes %v", name, all)
 			}
 		}
@@ -197,25 +197,38 @@ func watching(look func() error) (result func() error) {
 	}
 }
 
-// serving returns the processes past their gates that serve at a port, at one time.
-func (v *victim) serving(port int) []int {
-	serves := func(pid int) bool {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		program, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // before its gate it is kollet-start
-		return string(program) == "tiny\n" && strings.Contains(string(line), fmt.Sprintf("\x00serve\x00127.0.0.1:%d\x00", port))
-	}
-	var all []int
+// serving returns the processes past their gates of each service, at one time.
+func (v *victim) serving() map[string][]int {
+	all := map[string][]int{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && serves(pid) {
-			all = append(all, pid)
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if name := v.serves(pid); name != "" {
+				all[name] = append(all[name], pid)
+			}
 		}
 	}
-	if len(all) < 2 {
-		return all
+	for name, pids := range all {
+		if len(pids) > 1 { // the first may have exited before the last began to serve
+			all[name] = slices.DeleteFunc(pids, func(pid int) bool { return v.serves(pid) != name })
+		}
 	}
-	// The first may have exited before the last began to serve.
-	return slices.DeleteFunc(all, func(pid int) bool { return !serves(pid) })
+	return all
+}
+
+// serves returns the service that a process is, past its gate; empty if it is none.
+func (v *victim) serves(pid int) string {
+	program, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // before its gate it is kollet-start
+	if string(program) != "tiny\n" {
+		return ""
+	}
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	for i, name := range services {
+		if strings.Contains(string(line), fmt.Sprintf("\x00serve\x00127.0.0.1:%d\x00", v.port+i)) {
+			return name
+		}
+	}
+	return ""
 }
 
 // clean requires that the engine has no other containers than those of the services.
