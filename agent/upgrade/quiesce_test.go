@@ -193,7 +193,7 @@ func TestQuiesce(t *testing.T) {
 		"cannot be disabled": {engine: answering{answers: idle}, cloud: &control{err: errors.New("403")}, quiesce: nodefile.Quiesce{Disable: &yes},
 			want: "quiesce: 403; `kollet upgrade --force` continues regardless"},
 		"libvirt does not answer": {engine: answering{}, quiesce: nodefile.Quiesce{OnBusy: "defer"},
-			want: "quiesce: it is not known whether operations are under way: ask nova-libvirt for the jobs of its guests: exit status 1: error: failed to connect�[31m; `kollet upgrade --force` continues regardless",
+			want: "quiesce: it is not known whether operations are under way: ask nova-libvirt for the jobs of its guests: exit status 1: error: failed to connect; `kollet upgrade --force` continues regardless",
 			said: "has 1m0s to stop: its own time is not known: "},
 		"libvirt does not run": {engine: answering{stopped: true}, quiesce: nodefile.Quiesce{OnBusy: "refuse"}},
 		"not known to Nova": {engine: answering{answers: idle}, cloud: &control{unlisted: true}, quiesce: nodefile.Quiesce{Disable: &yes},
