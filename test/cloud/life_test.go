@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/test/cloud"
 	"github.com/kollet/kollet/test/machine"
 	"github.com/kollet/kollet/test/nodetest"
@@ -77,6 +78,7 @@ func life(t *testing.T, m *member) {
 		part{"kollet killed in an upgrade that fails", failureKilled},
 		part{"kollet killed in a rollback", func(m *member) { m.renew(m.ServiceNames()...); m.Upgrade(); m.interrupted("rollback") }},
 		part{"a restart of the engine", restarted},
+		part{"a reboot of the host", func(inner *member) { inner.reboot(m.T) }},
 	)
 	for _, part := range parts {
 		if !t.Run(part.name, func(t *testing.T) {
@@ -160,9 +162,50 @@ func (m *member) interrupted(command string) {
 func restarted(m *member) {
 	m.On.Kill()
 	m.On.Start()
+	m.awaitHealthy()
+}
+
+// awaitHealthy waits until the engine has started all services again.
+func (m *member) awaitHealthy() {
+	m.T.Helper()
 	for deadline := time.Now().Add(cloud.Patience); !m.Status().Healthy; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			m.T.Fatalf("after the engine's restart: %+v", m.Status())
+		}
+	}
+}
+
+// reboot ends everything that a reboot of the host ends, and does what a boot does: the
+// engine starts the services, kollet's unit runs its commands, and nova-compute starts the
+// servers. The new boot lasts until the test t ends.
+func (m *member) reboot(t testing.TB) {
+	m.T.Helper()
+	m.On.LosePower()
+	machine.NewBoot(t)
+	removeBridges(m.T)
+	nodetest.ClearRun(m.T)
+	m.On.Start()
+	m.Must(0, "recover", "--wait", "5m")
+	m.Must(0, "bootstrap", "--resume")
+	m.awaitHealthy()
+	for _, s := range m.kept {
+		m.awaitRestart(s)
+	}
+}
+
+// awaitRestart waits until Nova has started a server again, whose process and console are
+// new.
+func (m *member) awaitRestart(s *server) {
+	m.T.Helper()
+	for deadline := time.Now().Add(cloud.Patience); ; time.Sleep(100 * time.Millisecond) {
+		guests := m.Guests()
+		i := slices.IndexFunc(guests, func(g agent.Guest) bool { return g.UUID == s.id })
+		if now := m.api.Server(s.id); i >= 0 && now.Status == "ACTIVE" && now.TaskState == "" && now.PowerState == 1 {
+			s.guest = guests[i]
+			machine.AwaitTick(m.T, m.console(s), 3)
+			return
+		} else if time.Now().After(deadline) {
+			m.T.Fatalf("server %s is not started again: Nova has %+v; guests: %+v", s.id, now, guests)
 		}
 	}
 }

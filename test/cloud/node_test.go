@@ -47,6 +47,7 @@ func join(t *testing.T, c *cloud.Cloud, network string, engine nodetest.Engine, 
 		run(t, "ip", strings.Fields(args)...)
 	}
 	c.Connect(m.Compute)
+	m.Vars["resume_guests_state_on_host_boot"] = "true"
 	switch network {
 	case "linuxbridge":
 		m.Vars["physical_interface_mappings"] = "physnet1:" + nodetest.Interface
@@ -316,7 +317,7 @@ func (m *member) killed(within time.Duration, args ...string) {
 	m.T.Logf("kollet %s, to be killed after %.2f s of %.1f: %v", strings.Join(args, " "), moment.Seconds(), within.Seconds(), err)
 }
 
-func run(t *testing.T, name string, args ...string) {
+func run(t testing.TB, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
@@ -325,7 +326,7 @@ func run(t *testing.T, name string, args ...string) {
 
 // removeBridges removes the network devices that an agent made and that would disappear
 // with the machine.
-func removeBridges(t *testing.T) {
+func removeBridges(t testing.TB) {
 	t.Helper()
 	devices, err := filepath.Glob("/sys/class/net/*")
 	if err != nil {

@@ -69,6 +69,17 @@ func Overlay(t testing.TB, dir string) string {
 	return merged
 }
 
+// ClearRun removes what the services leave in /run, which a real node loses when it is shut
+// down.
+func ClearRun(t testing.TB) {
+	t.Helper()
+	for _, dir := range []string{"/run/libvirt", "/run/openvswitch"} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Interface is one that a compute node has for its agent.
 const Interface = "node0"
 
@@ -80,12 +91,7 @@ func NewCompute(t testing.TB, network string, engine Engine, registry *machine.R
 		t.Fatalf("make a network interface: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
-		// On a real node these directories disappear with the machine.
-		for _, dir := range []string{"/run/libvirt", "/run/openvswitch"} {
-			if err := os.RemoveAll(dir); err != nil {
-				t.Error(err)
-			}
-		}
+		ClearRun(t)
 		if out, err := exec.Command("ip", "link", "delete", Interface).CombinedOutput(); err != nil {
 			t.Errorf("remove the network interface: %v: %s", err, out)
 		}
