@@ -137,14 +137,16 @@ func (f Finder) moveOut(ctx context.Context, cgroup host.Cgroup, pid int, hierar
 }
 
 // scope makes systemd move a process to a scope in machine.slice, which it creates if
-// there is none with this name.
+// there is none with this name. systemd adds processes only to a unit with Delegate
+// (bus_unit_method_attach_processes in systemd's src/core/dbus-unit.c).
 func scope(ctx context.Context, unit string, pid int) error {
 	conn, err := dbus.NewSystemConnectionContext(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to systemd: %w", err)
 	}
 	defer conn.Close()
-	if conn.AttachProcessesToUnit(ctx, unit, "/", []uint32{uint32(pid)}) == nil {
+	attach := conn.AttachProcessesToUnit(ctx, unit, "/", []uint32{uint32(pid)})
+	if attach == nil {
 		return nil
 	}
 	done := make(chan string, 1)
@@ -152,11 +154,12 @@ func scope(ctx context.Context, unit string, pid int) error {
 		dbus.PropPids(uint32(pid)),
 		dbus.PropSlice("machine.slice"),
 		dbus.PropDescription("guest process kept by kollet"),
+		{Name: "Delegate", Value: godbus.MakeVariant(true)},
 		{Name: "CollectMode", Value: godbus.MakeVariant("inactive-or-failed")},
 		{Name: "KillMode", Value: godbus.MakeVariant("none")},
 	}
 	if _, err := conn.StartTransientUnitContext(ctx, unit, "replace", properties, done); err != nil {
-		return fmt.Errorf("start %s: %w", unit, err)
+		return fmt.Errorf("start %s: %w (it could not be added before: %w)", unit, err, attach)
 	}
 	select {
 	case result := <-done:
