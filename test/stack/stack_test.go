@@ -105,7 +105,7 @@ func stopped(t *testing.T, s *site) {
 	s.version(nodetest.NewVersion)
 	s.breakNode(nodes[1])
 	r := s.play("upgrade", "-e", `{"kollet_waves": [1, 1]}`, "-e", "kollet_window=first").exits(2)
-	r.prints("cmp-0 committed 1 2", "cmp-1 rolled back 1 1", "1 committed, 1 rolled back", "cmp-1: rolled back: ", "nova-compute")
+	r.prints("cmp-0 committed 1 2", "cmp-1 rolled back 1 1", "1 committed, 1 rolled back", "cmp-1: rolled back: the node is back on generation 1: nova-compute: ")
 	s.lives()
 	s.runs(nodes[0], nodetest.NewVersion)
 	s.runs(nodes[1], nodetest.OldVersion)
