@@ -84,10 +84,23 @@ func (e *Engine) clear(ctx context.Context, c ctr.Container) error {
 				return err
 			}
 		}
-		if _, err := task.Delete(ctx, client.WithProcessKill); err != nil && !errdefs.IsNotFound(err) {
+		if err := end(ctx, task); err != nil {
 			return err
 		}
 	}
+}
+
+// end kills the processes of a task and deletes it. WithProcessKill kills what is in the container's cgroup,
+// and waits for the exit of the first process, which may have been moved out of it.
+func end(ctx context.Context, task client.Task) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	_ = task.Kill(ctx, syscall.SIGKILL) // it may have exited; Delete returns what is wrong
+	_, err := task.Delete(ctx, client.WithProcessKill)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // start creates a task in place of the one that the last run left, and starts it. A
@@ -110,10 +123,7 @@ func (e *Engine) start(ctx context.Context, c ctr.Container) error {
 	task, err := e.newTask(ctx, c, container, cio.LogURI(uri))
 	if err == nil {
 		if err = task.Start(ctx); err != nil {
-			_, undone := task.Delete(ctx, client.WithProcessKill)
-			if !errdefs.IsNotFound(undone) {
-				err = errors.Join(err, undone)
-			}
+			err = errors.Join(err, end(ctx, task))
 		}
 	}
 	if err != nil {
