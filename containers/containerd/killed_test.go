@@ -67,30 +67,37 @@ func startAndDie(t *testing.T, address, id string, after time.Duration) {
 	<-ended
 }
 
-// A client that is killed before it starts the process of its task leaves one that waits, and
-// may be moved out of the container's cgroup by the next.
-func TestStopOfTaskThatWasMoved(t *testing.T) {
+// kollet moves processes out of a container's cgroup, in which containerd looks for what it is
+// to kill: one that ignores the stop signal, and one that waits to be started because its
+// client was killed.
+func TestStopOfProcessThatWasMoved(t *testing.T) {
 	daemon := machine.NewContainerd(t)
 	registry := machine.NewRegistry(t)
 	engine := connect(t, daemon)
 	base, err := engine.Pull(t.Context(), conformance.Push(t, registry.Addr), nil)
 	must(t, err)
-	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host", PID: "host",
-		Entrypoint: []string{"/bin/sleep", "1000"}})
-	must(t, err)
-	must(t, engine.Start(t.Context(), id))
-	must(t, engine.Stop(t.Context(), id, 0))
 	raw, err := client.New(daemon.Address, client.WithDefaultNamespace(strings.Trim(machine.CgroupParent(), "/")))
 	must(t, err)
 	defer raw.Close()
-	c, err := raw.LoadContainer(t.Context(), id)
+	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host", PID: "host",
+		Entrypoint: []string{"/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"}})
 	must(t, err)
-	task, err := c.NewTask(t.Context(), cio.NullIO)
-	must(t, err)
-	groups := machine.NewCgroups(t)
-	for hierarchy := range groups.Of(int(task.Pid())) {
-		must(t, groups.Join(int(task.Pid()), hierarchy, machine.CgroupParent()))
+	for name, started := range map[string]bool{"it ignores the signal": true, "it waits": false} {
+		t.Run(name, func(t *testing.T) {
+			c, err := raw.LoadContainer(t.Context(), id)
+			must(t, err)
+			task, err := c.NewTask(t.Context(), cio.NullIO)
+			must(t, err)
+			if started {
+				must(t, task.Start(t.Context()))
+				time.Sleep(200 * time.Millisecond) // until the shell has set its trap
+			}
+			groups := machine.NewCgroups(t)
+			for hierarchy := range groups.Of(int(task.Pid())) {
+				must(t, groups.Join(int(task.Pid()), hierarchy, machine.CgroupParent()))
+			}
+			must(t, engine.Stop(t.Context(), id, 0))
+		})
 	}
-	must(t, engine.Stop(t.Context(), id, 0))
 	must(t, engine.Remove(t.Context(), id))
 }

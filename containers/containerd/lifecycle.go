@@ -84,23 +84,35 @@ func (e *Engine) clear(ctx context.Context, c ctr.Container) error {
 				return err
 			}
 		}
-		if err := end(ctx, task); err != nil {
+		if err := destroy(ctx, task); err != nil {
 			return err
 		}
 	}
 }
 
-// end kills the processes of a task and deletes it. WithProcessKill kills what is in the container's cgroup,
-// and waits for the exit of the first process, which may have been moved out of it.
-func end(ctx context.Context, task client.Task) error {
+// destroy kills the processes of a task and deletes it.
+func destroy(ctx context.Context, task client.Task) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	_ = task.Kill(ctx, syscall.SIGKILL) // it may have exited; Delete returns what is wrong
+	if err := killAll(ctx, task); err != nil {
+		return err
+	}
 	_, err := task.Delete(ctx, client.WithProcessKill)
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
 	return err
+}
+
+// killAll kills the first process of a task, which may have been moved out of the
+// container's cgroup, and what is in that.
+func killAll(ctx context.Context, task client.Task) error {
+	for _, option := range [][]client.KillOpts{nil, {client.WithKillAll}} {
+		if err := task.Kill(ctx, syscall.SIGKILL, option...); err != nil && !gone(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // start creates a task in place of the one that the last run left, and starts it. A
@@ -123,7 +135,7 @@ func (e *Engine) start(ctx context.Context, c ctr.Container) error {
 	task, err := e.newTask(ctx, c, container, cio.LogURI(uri))
 	if err == nil {
 		if err = task.Start(ctx); err != nil {
-			err = errors.Join(err, end(ctx, task))
+			err = errors.Join(err, destroy(ctx, task))
 		}
 	}
 	if err != nil {
@@ -263,7 +275,7 @@ func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, fro
 		return ctx.Err()
 	case <-time.After(time.Duration(math.Ceil(grace.Seconds())) * time.Second):
 	}
-	if err := task.Kill(ctx, syscall.SIGKILL, client.WithKillAll); err != nil && !gone(err) {
+	if err := killAll(ctx, task); err != nil {
 		return err
 	}
 	select {
