@@ -120,10 +120,9 @@ func (f Finder) evacuate(ctx context.Context, cgroup host.Cgroup, to string, pid
 	return moved, nil
 }
 
-// moveOut uses a scope in hierarchies that systemd owns: only systemd may create
-// cgroups there (systemd: docs/CGROUP_DELEGATION.md).
+// moveOut uses a scope in hierarchies that systemd owns.
 func (f Finder) moveOut(ctx context.Context, cgroup host.Cgroup, pid int, hierarchy, to, unit string) error {
-	if !f.Host.RunsSystemd() || hierarchy != "" && hierarchy != "name=systemd" {
+	if !f.Host.SystemdOwns(hierarchy) {
 		return cgroup.Move(pid, hierarchy, to)
 	}
 	if err := scope(ctx, unit, pid); err != nil {

@@ -252,6 +252,44 @@ func TestCgroupMove(t *testing.T) {
 	}
 }
 
+// Remove leaves systemd's cgroups to systemd.
+func TestCgroupRemove(t *testing.T) {
+	c := machine.NewCgroups(t)
+	h := host.Real()
+	h.Run = t.TempDir()
+	first := child(t, "sleep", "1000")
+	c.Put(first.Process.Pid, "/done", c.Hierarchies()...)
+	cgroup, err := h.CgroupOf(first.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Process.Kill()
+	_ = first.Wait() // it was killed
+
+	write(t, h.Run+"/systemd/system/x", "")
+	cgroup.Remove()
+	for _, hierarchy := range c.Hierarchies() {
+		if got, want := left(c, hierarchy, "/done"), h.SystemdOwns(hierarchy); got != want {
+			t.Errorf("under systemd, hierarchy %q: the cgroup is there: %v", hierarchy, got)
+		}
+	}
+	if err := os.RemoveAll(h.Run + "/systemd"); err != nil {
+		t.Fatal(err)
+	}
+	cgroup.Remove()
+	for _, hierarchy := range c.Hierarchies() {
+		if left(c, hierarchy, "/done") {
+			t.Errorf("without systemd, hierarchy %q: the cgroup is there", hierarchy)
+		}
+	}
+}
+
+// left reports whether a cgroup of the test exists.
+func left(c machine.Cgroups, hierarchy, group string) bool {
+	_, err := os.Stat(filepath.Join(c.Mount(hierarchy), machine.CgroupParent(), group))
+	return err == nil
+}
+
 func TestMembership(t *testing.T) {
 	proc := t.TempDir()
 	write(t, proc+"/7/cgroup", "12:pids:/docker/abc\n3:cpu,cpuacct:/\n1:name=systemd:/a:b\n0::/machine/x (deleted)\nbroken\n4:x\n")

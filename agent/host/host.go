@@ -46,6 +46,12 @@ func (h Host) HasFile(path string) bool { return exists(filepath.Join(h.Root, pa
 // RunsSystemd reports whether systemd is the init system (sd_booted(3)).
 func (h Host) RunsSystemd() bool { return exists(filepath.Join(h.Run, "systemd/system")) }
 
+// SystemdOwns reports whether only systemd may make and remove cgroups in a hierarchy
+// (systemd: docs/CGROUP_DELEGATION.md).
+func (h Host) SystemdOwns(hierarchy string) bool {
+	return h.RunsSystemd() && (hierarchy == "" || hierarchy == "name=systemd")
+}
+
 func diskFree(path string) (int64, error) {
 	for path != "/" && !exists(path) {
 		path = filepath.Dir(path)

@@ -45,6 +45,9 @@ func NewCgroups(t testing.TB) Cgroups {
 // Hierarchies lists the mounted hierarchies, sorted.
 func (c Cgroups) Hierarchies() []string { return slices.Sorted(maps.Keys(c.mounts)) }
 
+// Mount returns where a hierarchy is mounted.
+func (c Cgroups) Mount(hierarchy string) string { return c.mounts[hierarchy] }
+
 // Of returns the cgroups of a process by hierarchy.
 func (c Cgroups) Of(pid int) map[string]string {
 	c.t.Helper()
