@@ -118,9 +118,15 @@ func (c *Client) Ports(id string) []ports.Port {
 // Console returns a server's console log, through Nova.
 func (c *Client) Console(id string) string {
 	c.t.Helper()
-	text, err := servers.ShowConsoleOutput(c.ctx(), c.Compute, id, servers.ShowConsoleOutputOpts{}).Extract()
+	text, err := c.TryConsole(id)
 	c.check("ask for the console log of the server "+id, err)
 	return text
+}
+
+// TryConsole is Console on a node that may be too busy to answer within Nova's timeout of a
+// minute.
+func (c *Client) TryConsole(id string) (string, error) {
+	return servers.ShowConsoleOutput(c.ctx(), c.Compute, id, servers.ShowConsoleOutputOpts{}).Extract()
 }
 
 // Delete deletes a server and waits until Nova no longer knows it.
