@@ -319,7 +319,7 @@ func (c Cgroup) Move(pid int, hierarchy, path string) error {
 
 // Remove removes the cgroup if no process is left in it. That of another process stays,
 // and is harmless. systemd removes its scopes itself: one that loses its cgroup before
-// systemd has noticed that it is empty stays for good, and takes no process.
+// systemd has noticed that it is empty remains, and takes no process.
 func (c Cgroup) Remove() {
 	for hierarchy, own := range c.own {
 		if c.host.SystemdOwns(hierarchy) {
