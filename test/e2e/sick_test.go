@@ -21,9 +21,9 @@ import (
 )
 
 // TestSickNode brings the container of a service into each state that
-// docs/reliability.md lists. From each, an upgrade, an upgrade that is rolled back and
-// the recovery from a kill must end as the page says, the service never runs twice,
-// and a last upgrade makes the node healthy.
+// docs/reliability.md lists. From each, an upgrade, a rollback, an upgrade that is rolled
+// back and the recovery from a kill must end as the page says, the service never runs
+// twice, and a last upgrade makes the node healthy.
 func TestSickNode(t *testing.T) {
 	rows := sickRows(t)
 	takeThrough := func(t *testing.T, engine nodetest.Engine, address string) {
@@ -62,28 +62,22 @@ type sickRow struct {
 	state  string
 	status []string // any of these
 
-	verify, plan, guests, gc, upgrade, rollback, recover int // exit status; -1: any
+	// exit status; -1: any
+	verify, plan, guests, gc, upgrade, upgradeThatFails, rollback, recover int
 }
 
 // sickRows reads the table of states.
 func sickRows(t *testing.T) []sickRow {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/reliability.md")
-	check(t, err)
-	_, table, _ := strings.Cut(string(page), "| old container |")
-	table, _, _ = strings.Cut(table, "\n\n")
 	var rows []sickRow
-	for _, line := range strings.Split(strings.TrimSpace(table), "\n")[2:] {
-		var cells []string
-		for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
-			cells = append(cells, strings.TrimSpace(cell))
-		}
+	for _, cells := range documentedRows(t, "old container") {
 		row := sickRow{state: cells[0], status: strings.Split(cells[1], " or ")}
-		for i, into := range []*int{&row.verify, &row.plan, &row.guests, &row.gc, &row.upgrade, &row.rollback, &row.recover} {
+		for i, into := range []*int{&row.verify, &row.plan, &row.guests, &row.gc, &row.upgrade, &row.upgradeThatFails, &row.rollback, &row.recover} {
 			*into = -1
 			if cells[2+i] != "any" {
-				*into, err = strconv.Atoi(cells[2+i])
+				status, err := strconv.Atoi(cells[2+i])
 				check(t, err)
+				*into = status
 			}
 		}
 		rows = append(rows, row)
@@ -143,7 +137,7 @@ func (s *sickNode) container() containers.Container {
 	return c
 }
 
-// survives takes the service through a state three times. If an upgrade cannot do it
+// survives takes the service through a state four times. If an upgrade cannot do it
 // before the cause is gone, the next one can.
 func (s *sickNode) survives(row sickRow) {
 	s.T.Helper()
@@ -157,8 +151,15 @@ func (s *sickNode) survives(row sickRow) {
 	}
 	s.well()
 
+	s.upgrade(0, "serve") // the generation before has what it needs
 	s.sicken(row)
-	s.upgrade(row.rollback, "fail")
+	s.once(func() { s.Must(row.rollback, "rollback") })
+	ailment.cure(s)
+	s.upgrade(0, "serve") // also if it was rolled back to a generation with another file
+	s.well()
+
+	s.sicken(row)
+	s.upgrade(row.upgradeThatFails, "fail")
 	ailment.cure(s)
 	if s.Kollet("verify").Code == 0 && !ailment.prevents { // the rollback has repaired it
 		s.sicken(row)

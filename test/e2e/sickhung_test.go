@@ -84,6 +84,16 @@ func (s *sickNode) survivesHanging(rows []sickRow) {
 	s.upgrade(0, writing)
 	s.well()
 
+	old = s.container()
+	s.sicken(row)
+	s.once(func() { contains(s.T, s.Must(row.rollback, "rollback").Stderr, "was killed and has not exited") })
+	s.hangs(old)
+	s.thaw()
+	s.gone(old)
+	s.once(func() { s.Must(0, "recover") }) // starts it again
+	s.upgrade(0, writing)
+	s.well()
+
 	// kollet is killed while it waits for the service's end.
 	old = s.container()
 	s.sicken(row)
@@ -104,7 +114,9 @@ func (s *sickNode) survivesHanging(rows []sickRow) {
 	// The new container hangs, and the old one must not be started beside it.
 	run(s.T, exec.Command("fsfreeze", "--freeze", s.volume))
 	s.configure(writing + `, ""`)
-	s.once(func() { contains(s.T, s.Must(row.rollback, "upgrade").Stderr, "hangs in the kernel", "kollet recover") })
+	s.once(func() {
+		contains(s.T, s.Must(row.upgradeThatFails, "upgrade").Stderr, "hangs in the kernel", "kollet recover")
+	})
 	if found := s.processes(); len(found) > 0 {
 		s.T.Fatalf("the service runs beside one that hangs: %q", found)
 	}
