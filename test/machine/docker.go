@@ -86,7 +86,12 @@ func Dockerd(t TB, options ...DockerOption) *Docker {
 		"--config-file=" + config, "--data-root=" + e.Root, "--exec-root=" + e.exec,
 		"--pidfile=" + e.pidfile, "--host=" + e.Socket,
 		"--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
-		"--exec-opt=native.cgroupdriver=cgroupfs", "--cgroup-parent=" + CgroupParent(),
+	}
+	if systemd() {
+		// The machine's own dockerd uses the same containerd.
+		args = append(args, "--containerd-namespace="+filepath.Base(run), "--containerd-plugins-namespace="+filepath.Base(run)+"-plugins")
+	} else {
+		args = append(args, "--exec-opt=native.cgroupdriver=cgroupfs", "--cgroup-parent="+CgroupParent())
 	}
 	if len(bounded.Missing()) > 0 {
 		args = append(args, "--add-runtime=bounded="+Runtime(t), "--default-runtime=bounded")
@@ -101,6 +106,13 @@ func Dockerd(t TB, options ...DockerOption) *Docker {
 	e.d.tellOnFailure()
 	e.Start()
 	return e
+}
+
+// systemd reports whether systemd is the machine's init (sd_booted(3)), which is so only in
+// a virtual machine. There dockerd makes cgroups in its default way, through systemd.
+func systemd() bool {
+	_, err := os.Stat("/run/systemd/system")
+	return err == nil
 }
 
 // copyImages copies images between data roots. Docker never changes the files of a layer;

@@ -43,6 +43,9 @@ func NewVerifier(ctx context.Context, dir string) (Verifier, error) {
 	return Verifier{program}, err
 }
 
+// Compiled returns the verifier that NewVerifier has compiled in a directory.
+func Compiled(dir string) Verifier { return Verifier{filepath.Join(dir, verifierProgram)} }
+
 // Allows reports whether the model has a run that appends these records and no others,
 // whether it ended or was interrupted. If the disk may have failed, any record of an
 // undo can be missing.

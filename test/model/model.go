@@ -31,8 +31,10 @@ func build(ctx context.Context, dir string, macros, options []string) (program s
 	if err := run(ctx, dir, "spin", append(define(macros), "-a", "upgrade.pml")...); err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, "pan"), run(ctx, dir, "gcc", append(define(options), "-O2", "-w", "-o", "pan", "pan.c")...)
+	return filepath.Join(dir, verifierProgram), run(ctx, dir, "gcc", append(define(options), "-O2", "-w", "-o", verifierProgram, "pan.c")...)
 }
+
+const verifierProgram = "pan" // as spin(1) calls it
 
 func define(names []string) []string {
 	var flags []string
