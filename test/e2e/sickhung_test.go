@@ -77,22 +77,12 @@ func (s *sickNode) survivesHanging(rows []sickRow) {
 	old := s.container()
 	s.configure(writing)
 	s.once(func() { contains(s.T, s.Must(row.upgrade, "upgrade").Stderr, "was killed and has not exited") })
-	s.hangs(old)
-	s.thaw()
-	s.gone(old)
-	s.once(func() { s.Must(0, "recover") }) // starts it again
-	s.upgrade(0, writing)
-	s.well()
+	s.hangsUntilThawed(old, writing)
 
 	old = s.container()
 	s.sicken(row)
 	s.once(func() { contains(s.T, s.Must(row.rollback, "rollback").Stderr, "was killed and has not exited") })
-	s.hangs(old)
-	s.thaw()
-	s.gone(old)
-	s.once(func() { s.Must(0, "recover") }) // starts it again
-	s.upgrade(0, writing)
-	s.well()
+	s.hangsUntilThawed(old, writing)
 
 	// kollet is killed while it waits for the service's end.
 	old = s.container()
@@ -104,12 +94,7 @@ func (s *sickNode) survivesHanging(rows []sickRow) {
 	check(s.T, upgrade.Process.Kill())
 	_ = upgrade.Wait()
 	s.once(func() { s.Must(row.recover, "recover") })
-	s.hangs(old)
-	s.thaw()
-	s.gone(old)
-	s.once(func() { s.Must(0, "recover") }) // starts it again
-	s.upgrade(0, "serve")
-	s.well()
+	s.hangsUntilThawed(old, "serve")
 
 	// The new container hangs, and the old one must not be started beside it.
 	run(s.T, exec.Command("fsfreeze", "--freeze", s.volume))
@@ -125,6 +110,18 @@ func (s *sickNode) survivesHanging(rows []sickRow) {
 	s.once(func() { s.Must(0, "recover") })
 	s.configure("serve")
 	s.once(func() { s.Must(0, "upgrade") })
+	s.well()
+}
+
+// hangsUntilThawed takes the cause away, after which a recovery starts the service again, and
+// upgrades it.
+func (s *sickNode) hangsUntilThawed(old containers.Container, mode string) {
+	s.T.Helper()
+	s.hangs(old)
+	s.thaw()
+	s.gone(old)
+	s.once(func() { s.Must(0, "recover") })
+	s.upgrade(0, mode)
 	s.well()
 }
 
