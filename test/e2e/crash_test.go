@@ -33,7 +33,7 @@ func killEverywhere(t *testing.T, p *protocol) {
 		points := killAtEachRecord(t, n, func() { p.configure(n, tags[1-at], tags[1-at], "") }, func() {
 			at = p.whole(t, n, tags)
 		})
-		asDocumented(t, points, "after a record of an upgrade")
+		asDocumented(t, points, upgradeTable)
 	})
 	t.Run("in an upgrade that is rolled back", func(t *testing.T) {
 		n := p.node(t)
@@ -46,7 +46,13 @@ func killEverywhere(t *testing.T, p *protocol) {
 			}
 		})
 		failed := slices.IndexFunc(points, func(k killPoint) bool { return strings.HasPrefix(k.record, string(journal.Failed)) })
-		asDocumented(t, points[max(0, failed):], "after a record of a rollback")
+		if failed < 0 {
+			t.Fatalf("not killed after the failure:\n%s", strings.Join(rows(points), "\n"))
+		}
+		asDocumented(t, points[failed:], "after a record of a rollback")
+		if until := documentedPoints(t, upgradeTable); failed > len(until) || !slices.Equal(points[:failed], until[:failed]) {
+			t.Errorf("before the failure the kill points are not those of an upgrade:\n%s", strings.Join(rows(points[:failed]), "\n"))
+		}
 	})
 }
 
@@ -57,17 +63,25 @@ type killPoint struct {
 	end      string // the generation on which the node ended
 }
 
+// upgradeTable is the first heading of the table in docs/reliability.md.
+const upgradeTable = "after a record of an upgrade"
+
 // asDocumented requires the kill points in the table of docs/reliability.md that begins with
 // a heading.
 func asDocumented(t *testing.T, points []killPoint, heading string) {
 	t.Helper()
-	var documented []killPoint
-	for _, cells := range documentedRows(t, heading) {
-		documented = append(documented, killPoint{cells[0], cells[1], cells[2]})
-	}
-	if !slices.Equal(points, documented) {
+	if !slices.Equal(points, documentedPoints(t, heading)) {
 		t.Errorf("docs/reliability.md has other kill points; these are right:\n%s", strings.Join(rows(points), "\n"))
 	}
+}
+
+func documentedPoints(t *testing.T, heading string) []killPoint {
+	t.Helper()
+	var points []killPoint
+	for _, cells := range documentedRows(t, heading) {
+		points = append(points, killPoint{cells[0], cells[1], cells[2]})
+	}
+	return points
 }
 
 func rows(points []killPoint) []string {
@@ -116,7 +130,7 @@ func killAtEachRecord(t *testing.T, n *testNode, configure, check func()) []kill
 			return points
 		}
 		before := n.lastJournal()
-		if journal.Ended(before) {
+		if !n.Status().Interrupted {
 			// This was the last record: the upgrade had finished.
 			check()
 			continue
