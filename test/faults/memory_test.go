@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"slices"
 	"testing"
 
@@ -93,10 +92,9 @@ func (v *victim) upgradesWithin(bytes int, must bool) bool {
 // limited runs kollet in a cgroup with a limit of memory.
 func (v *victim) limited(bytes int, args []string) nodetest.Outcome {
 	v.T.Helper()
-	kollet := v.Command(args...)
+	cmd := v.Command(args...)
 	// The shell stops itself before it becomes kollet.
-	cmd := exec.Command("sh", append([]string{"-c", `kill -STOP $$; exec "$@"`, "sh"}, kollet.Args...)...)
-	cmd.Env = kollet.Env
+	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `kill -STOP $$; exec "$@"`, "sh"}, cmd.Args...)
 	return v.stops(cmd, func(pid int) bool {
 		v.starve(pid, bytes)
 		return false

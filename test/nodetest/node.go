@@ -11,7 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/node"
@@ -138,9 +140,17 @@ type Outcome struct {
 // All returns standard output and standard error.
 func (o Outcome) All() string { return o.Stdout + o.Stderr }
 
+// longest is how long a command of kollet may take. No test makes one that takes longer.
+const longest = 15 * time.Minute
+
+// Command returns a command of kollet. If it hangs, it ends with a trace of its goroutines.
 func (n *Node) Command(args ...string) *exec.Cmd {
-	cmd := exec.Command(n.Program, append([]string{"--root", n.Root, "--engine", n.Socket, "--host", "compute-1"}, args...)...)
-	cmd.Env = append(os.Environ(), n.Env...)
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	n.T.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, n.Program, append([]string{"--root", n.Root, "--engine", n.Socket, "--host", "compute-1"}, args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGSEGV) } // which kollet does not handle
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Env = append(append(os.Environ(), "GOTRACEBACK=all"), n.Env...)
 	return cmd
 }
 
