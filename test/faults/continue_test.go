@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -168,5 +169,26 @@ func TestWhatIsRecordedIsRemembered(t *testing.T) {
 	got := made[0]
 	if got.hits != want.hits || got.call != want.call || got.status != want.status || got.new != want.new || got.first != want.first || got.node != want.node || got.took != want.took {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestNoNodeWaitsForAttemptThatEndedItsTest(t *testing.T) {
+	q := newQueue(imagined{}, newEarlier(nil, "TestImagined/engine", imagined{}.scenarios()), 1, 0)
+	for range q.scenarios() {
+		q.next()
+	}
+	more := make(chan bool)
+	go func() {
+		_, ok := q.next() // what comes next depends on those under way
+		more <- ok
+	}()
+	go q.watched(runtime.Goexit)
+	select {
+	case ok := <-more:
+		if ok {
+			t.Error("got another attempt")
+		}
+	case <-time.After(time.Minute):
+		t.Error("a node waits")
 	}
 }

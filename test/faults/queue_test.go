@@ -133,6 +133,23 @@ func (q *queue) done(f finished) error {
 	return err
 }
 
+// watched calls a function that makes an attempt. If it ends the test, the attempt is never
+// done, and no node waits for it or begins another.
+func (q *queue) watched(try func()) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		q.mutex.Lock()
+		defer q.mutex.Unlock()
+		q.failed = most
+		q.changed.Broadcast()
+	}()
+	try()
+	returned = true
+}
+
 // learn has a suite without a plan learn from an attempt.
 func (q *queue) learn(f finished) finished {
 	if d, ok := q.suite.(drawn); ok {
@@ -220,7 +237,9 @@ const most = 20
 func (q *queue) work(t *testing.T, s suite, v *victim, node int) {
 	for a, ok := q.next(); ok; a, ok = q.next() {
 		begun := time.Now()
-		r, err := v.try(s, a)
+		var r result
+		var err error
+		q.watched(func() { r, err = v.try(s, a) })
 		check(t, q.done(finished{attempt: a, result: r, err: err, node: node, took: time.Since(begun)}))
 		if err == nil {
 			continue

@@ -25,6 +25,10 @@ func TestServicesThatRunTwiceAreFound(t *testing.T) {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 		})
+		for line := []byte{}; len(line) == 0; { // it has its name before it has its arguments
+			line, err = os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+			check(t, err)
+		}
 		return cmd.Process.Pid
 	}
 	v := &victim{port: 7100}
