@@ -111,9 +111,14 @@ type state struct {
 func paused(s client.Status) bool { return s.Status == client.Paused || s.Status == client.Pausing }
 
 // shimTime is how long a shim may take to answer. If the caller of an Exec is
-// killed, the shim waits 30 seconds for a reader of the command's output, and does
-// not answer meanwhile (containerd 1.6, pkg/process/exec.go: start).
+// killed, the shim waits 30 seconds for a reader of the command's output. Meanwhile that
+// of containerd 1.6 does not answer (pkg/process/exec.go: start), and that of 2.4 does not say
+// that the container has exited (cmd/containerd-shim-runc-v2/task/service.go: processExits).
 const shimTime = 45 * time.Second
+
+func silent(id string) error {
+	return fmt.Errorf("its shim (containerd-shim-runc-v2 -id %s) has not answered for %v; kill that process", id, shimTime)
+}
 
 // look returns the state of a container's task. containerd asks the task's shim, and
 // after two seconds without an answer returns the state Unknown, on which no
@@ -138,7 +143,7 @@ func (e *Engine) look(ctx context.Context, id string) (state, error) {
 			return now, nil
 		}
 		if time.Now().After(until) {
-			return state{}, fmt.Errorf("its shim (containerd-shim-runc-v2 -id %s) has not answered for %v; kill that process", id, shimTime)
+			return state{}, silent(id)
 		}
 		if err := pause(ctx); err != nil {
 			return state{}, err

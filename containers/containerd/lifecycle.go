@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/signal"
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/failure"
@@ -112,6 +113,25 @@ func killAll(ctx context.Context, task client.Task) error {
 			return err
 		}
 	}
+	return killFirst(ctx, task)
+}
+
+// killFirst kills the first process of a task that uses the host's pid namespace. Since
+// version 1.2 runc kills only what is in the container's cgroup then
+// (libcontainer/container_linux.go: Signal).
+func killFirst(ctx context.Context, task client.Task) error {
+	process, err := unix.PidfdOpen(int(task.Pid()), 0)
+	if err != nil { // it has exited
+		return nil
+	}
+	defer unix.Close(process)
+	// Only now it is certain that the pid is still that of the task.
+	if status, err := task.Status(ctx); err != nil || status.Status == client.Stopped {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("kill process %d: %w", task.Pid(), err)
+	}
 	return nil
 }
 
@@ -154,8 +174,7 @@ const abandonedTime = 10 * time.Second
 func (e *Engine) newTask(ctx context.Context, c ctr.Container, container client.Container, log cio.Creator) (client.Task, error) {
 	for until := time.Now().Add(abandonedTime); ; {
 		task, err := container.NewTask(ctx, log)
-		inTheWay := errdefs.IsAlreadyExists(err) || err != nil && strings.Contains(err.Error(), "failed to start shim")
-		if !inTheWay || time.Now().After(until) {
+		if !inTheWay(err) || time.Now().After(until) {
 			return task, err
 		}
 		if err := pause(ctx); err != nil {
@@ -165,6 +184,16 @@ func (e *Engine) newTask(ctx context.Context, c ctr.Container, container client.
 			return nil, err
 		}
 	}
+}
+
+// inTheWay reports whether a task may not have been created because of one that is about to be
+// removed. The last is from mkdir(2), for the task's bundle (core/runtime/v2/bundle.go).
+func inTheWay(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return errdefs.IsAlreadyExists(err) || strings.Contains(text, "failed to start shim") || strings.HasSuffix(text, syscall.EEXIST.Error())
 }
 
 // failed records why a container could not be started, and keeps the restart
@@ -278,13 +307,21 @@ func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, fro
 	if err := killAll(ctx, task); err != nil {
 		return err
 	}
-	select {
-	case status := <-ended:
-		return endOf(status)
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(containers.KillTime):
-		return containers.ErrNotKilled
+	for killed := time.Now(); ; {
+		select {
+		case status := <-ended:
+			return endOf(status)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(containers.KillTime):
+		}
+		if syscall.Kill(int(task.Pid()), 0) == nil {
+			return containers.ErrNotKilled
+		}
+		// It has exited, and its shim has not said so yet.
+		if time.Since(killed) > shimTime {
+			return silent(c.ID)
+		}
 	}
 }
 
