@@ -113,12 +113,13 @@ type Info struct {
 	Address     string `json:"address"`           // of its socket
 	Root        string `json:"root"`              // its data directory on this host
 	Cgroups     string `json:"cgroups,omitempty"` // cgroup driver and version, such as "systemd, v2"
+	Images      string `json:"images,omitempty"`  // Docker's image store if it is not its own: containerd
 	LiveRestore bool   `json:"live_restore"`      // containers keep running while the engine is restarted
 }
 
 // Image is an image on this host.
 type Image struct {
-	ID         string   `json:"id"`               // digest of its configuration
+	ID         string   `json:"id"`               // digest of its configuration; with Docker's image store of containerd, of its manifest or index
 	Digest     string   `json:"digest,omitempty"` // repository@sha256:… with the full repository (docker.io/library/…); empty if it was never pulled
 	Size       int64    `json:"size"`             // bytes, unpacked
 	Entrypoint []string `json:"entrypoint"`       // the fields from here on are as the image declares them

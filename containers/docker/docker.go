@@ -84,8 +84,18 @@ func (e *Engine) Info(ctx context.Context) (containers.Info, error) {
 		Address:     e.client.DaemonHost(),
 		Root:        info.DockerRootDir,
 		Cgroups:     fmt.Sprintf("%s, v%s", info.CgroupDriver, info.CgroupVersion),
+		Images:      imageStore(info),
 		LiveRestore: info.LiveRestoreEnabled,
 	}, nil
+}
+
+// imageStore returns containerd if Docker keeps its images there: the default of a new
+// Docker 29, and possible since 23 (daemon/containerd, ImageService.LayerStoreStatus).
+func imageStore(info system.Info) string {
+	if slices.Contains(info.DriverStatus, [2]string{"driver-type", "io.containerd.snapshotter.v1"}) {
+		return "containerd"
+	}
+	return ""
 }
 
 // refusePodman returns an error if Podman answers at Docker's address. Podman

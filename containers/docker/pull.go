@@ -29,12 +29,7 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(containers.
 	if err != nil {
 		return containers.Image{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	stream, err := e.client.ImagePull(ctx, named.String(), image.PullOptions{RegistryAuth: auth})
-	if err != nil {
-		return containers.Image{}, e.errors.PullError(ctx, doing, reference.Domain(named), err)
-	}
-	defer stream.Close()
-	digest, err := follow(ctx, stream, progress)
+	digest, err := e.fetch(ctx, named, auth, progress)
 	if err != nil {
 		return containers.Image{}, e.errors.PullError(ctx, doing, reference.Domain(named), err)
 	}
@@ -45,7 +40,36 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(containers.
 	if err != nil {
 		return containers.Image{}, e.fail(doing, err)
 	}
+	if err := e.keepDigest(ctx, found, ref, auth); err != nil {
+		return containers.Image{}, e.errors.PullError(ctx, doing, reference.Domain(named), err)
+	}
 	return imageOf(found, ref), nil
+}
+
+// fetch pulls an image and returns its digest.
+func (e *Engine) fetch(ctx context.Context, named reference.Named, auth string, progress func(containers.Progress)) (digest string, err error) {
+	stream, err := e.client.ImagePull(ctx, named.String(), image.PullOptions{RegistryAuth: auth})
+	if err != nil {
+		return "", err
+	}
+	defer stream.Close()
+	return follow(ctx, stream, progress)
+}
+
+// keepDigest has the engine find an image by its digest when its tag has moved. In
+// containerd's image store, which is the default of Docker 29, each name that was pulled is a
+// record of its own, and a tag that moves takes the only one along
+// (daemon/containerd/image_pull.go). Everything but the manifest is there already.
+func (e *Engine) keepDigest(ctx context.Context, found image.InspectResponse, ref, auth string) error {
+	if found.Descriptor == nil { // the engine has a store of its own
+		return nil
+	}
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return err
+	}
+	_, err = e.fetch(ctx, named, auth, nil)
+	return err
 }
 
 // message is one line of the engine's response to a pull.

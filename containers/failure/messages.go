@@ -39,6 +39,7 @@ var messages = []struct {
 	{NotInRegistry, "docker", []string{"not found: manifest"}, "MANIFEST_UNKNOWN"},
 	{NotInRegistry, "docker", []string{"name unknown"}, "NAME_UNKNOWN"},
 	{NotInRegistry, "docker", []string{"no matching manifest"}, "distribution/pull_v2.go: noMatchesErr"},
+	{NotInRegistry, "docker", []string{"failed to resolve reference", ": not found"}, "Docker 29, containerd's client/pull.go: fetch"},
 	{Denied, "docker", []string{"unauthorized"}, "UNAUTHORIZED"},
 	{Denied, "docker", []string{"authentication required"}, "UNAUTHORIZED"},
 	{Denied, "docker", []string{"no basic auth credentials"}, "registry client, auth.ErrNoBasicAuthCredentials"},
@@ -47,6 +48,8 @@ var messages = []struct {
 	{RateLimited, "docker", []string{"toomanyrequests"}, "TOOMANYREQUESTS"},
 
 	{RegistryFailed, "docker", []string{"received unexpected http status: 5"}, "docker/distribution, registry/client/errors.go: UnexpectedHTTPStatusError"},
+	{RegistryFailed, "docker", []string{"unexpected status from ", ": 5"}, "Docker 29, containerd's core/remotes/errors: ErrUnexpectedStatus"},
+	{Spoiled, "docker", []string{"unexpected commit "}, "Docker 29, containerd's plugins/content/local/writer.go: Commit"},
 	{Spoiled, "docker", []string{"layer verification failed"}, "distribution/pull_v2.go: Download"},
 	{Spoiled, "docker", []string{"manifest verification failed"}, "distribution/pull_v2.go: schema2ManifestDigest"},
 	{Spoiled, "docker", []string{"error unmarshalling content"}, "distribution/manifest, UnmarshalManifest"},
