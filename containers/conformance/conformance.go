@@ -32,8 +32,18 @@ type Subject struct {
 	// StartsStopped: the engine starts stopped containers with RestartAlways when
 	// it starts itself, as Docker does.
 	StartsStopped bool
-	// Layouts: the engine can load OCI image layouts, unlike Docker before 25.
+	// Layouts: the engine can load OCI image layouts, unlike Docker with a store of its own.
 	Layouts bool
+	// ManifestIDs: an image's id is the digest of its manifest, as in Docker 29 and its image
+	// store. Elsewhere it is that of its configuration.
+	ManifestIDs bool
+	// HidesSizes: the engine does not say how large a layer is that was fetched between two of
+	// its reports.
+	HidesSizes bool
+	// TrustsLayers: the engine does not check the layers of an archive.
+	TrustsLayers bool
+	// ForgetsExits: the engine forgets the exit status of a container when it is restarted.
+	ForgetsExits bool
 }
 
 // Registry is an image registry that can be stopped and started.

@@ -64,6 +64,10 @@ var loadTests = []test{
 			t.Fatal("the archive's layers are compressed")
 		}
 		whole[at] ^= 1
+		if s.TrustsLayers {
+			must(t, s.Engine.Load(t.Context(), bytes.NewReader(whole)))
+			return
+		}
 		wantError(t, s.Engine.Load(t.Context(), bytes.NewReader(whole)), "loading images", "archive is damaged")
 		s.notLoaded(t, "load/flipped:1")
 	}},
@@ -131,6 +135,9 @@ func loadMovesName(t *testing.T, s *suite) {
 	old := s.loaded(t, "load/moving:1", before)
 	must(t, s.Engine.Load(t.Context(), saved(t, map[string]v1.Image{"load/moving:1": after})))
 	s.loaded(t, "load/moving:1", after)
+	if now, err := s.Engine.Image(t.Context(), "load/moving:1"); err != nil || now.ID == old.ID {
+		t.Errorf("the name is that of the previous image, %v", err)
+	}
 	found, err := s.Engine.Image(t.Context(), old.ID) // a generation may still use it
 	must(t, err)
 	equal(t, "id of the previous image", found.ID, old.ID)
@@ -184,7 +191,9 @@ func (s *suite) loaded(t *testing.T, ref string, image v1.Image) containers.Imag
 	must(t, err)
 	found, err := s.Engine.Image(t.Context(), ref)
 	must(t, err)
-	equal(t, "id of "+ref, found.ID, id.String())
+	if !s.ManifestIDs { // the engine makes a manifest of what it loads
+		equal(t, "id of "+ref, found.ID, id.String())
+	}
 	equal(t, "working directory of "+ref, found.WorkingDir, fromImage.WorkingDir)
 	return found
 }
