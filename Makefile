@@ -48,6 +48,8 @@ CHAOS_TIME ?= 0s
 CHAOS_NODES ?= 4
 # How many kills at any moment make chaos makes on each engine.
 CHAOS_KILLS ?= 500
+# Which engines make test-engines tests; none: all of test/engines/matrix.
+ENGINES ?=
 # Which tests of make chaos, a file from which it continues and to which it appends every
 # attempt, and yes to continue the file of another build.
 CHAOS_TESTS    ?= .
@@ -80,7 +82,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command test test-cloud test-stack test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images controller-image node-image first-boot test-vm fuzz bench bench-cloud bench-fleet recordings man clean
+.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command test test-cloud test-stack test-engines test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images controller-image node-image first-boot test-vm fuzz bench bench-cloud bench-fleet recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -120,7 +122,7 @@ check-built: program
 check-command:
 	env $(as-built) test/make/gotest.sh -timeout 20m $(addprefix ./,$(as-built-tests))
 
-test: ## set up what is missing, then run all tests except test-vm, test-cloud, test-podman, chaos, fuzz and bench*
+test: ## set up what is missing, then run all tests except test-vm, test-cloud, test-engines, test-podman, chaos, fuzz and bench*
 	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps tools
 	@$(phase) check $(MAKE) --no-print-directory check
 	@$(phase) guest $(MAKE) --no-print-directory guest
@@ -145,6 +147,11 @@ test-cloud: build guest images controller-image ## the tests with an OpenStack c
 
 test-stack: node-image guest images controller-image ## the part of test-cloud in which Heat creates compute nodes; 40 minutes
 	test/make/gotest.sh -count=1 -v -timeout 90m ./test/stack
+
+# They take a quarter of an hour to compile, and are kept where the linters are.
+test-engines: build guest images ## the tests that depend on the engine, on each of test/engines/matrix or on ENGINES="NAME..."; two hours
+	@test/make/deps.sh crun libseccomp-dev pkg-config
+	@test/engines/test.sh $(TOOLS)/engines $(ENGINES)
 
 test-podman: ## the engines' tests on Podman, which is not supported; five minutes
 	@test/make/deps.sh podman

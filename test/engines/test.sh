@@ -1,0 +1,51 @@
+#!/bin/bash
+# Runs what depends on the engine on each engine of the matrix, or on those named: the tests
+# of package containers, and the tests of the protocol, of crashes, of sick nodes and of a compute
+# node with a guest. It continues after a failure, and prints a table at the end.
+#
+#	test.sh DIRECTORY [NAME...]
+#
+# DIRECTORY is where engines are built.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit
+directory=$1
+shift
+tests='TestProtocol|TestCrash|TestSickNode|TestTinyGuests|TestComputeNode'
+
+known=$(sed 's/#.*//' test/engines/matrix | awk 'NF {print $1}')
+for name; do
+	grep -qxF -- "$name" <<<"$known" || {
+		echo "test-engines: $name is not in test/engines/matrix, which has: ${known//$'\n'/ }" >&2
+		exit 1
+	}
+done
+
+# versions prints what is found first in PATH.
+versions() {
+	case $1 in docker*) dockerd --version ;; esac
+	containerd --version
+	runc --version | head -n 1
+}
+
+table=
+status=0
+# shellcheck disable=SC2086
+[ $# -gt 0 ] || set -- $known
+for name; do
+	components=$(sed 's/#.*//' test/engines/matrix | awk -v name="$name" '$1 == name {$1 = ""; print}')
+	# shellcheck disable=SC2086
+	if ! built=$(test/engines/build.sh "$directory" $components); then
+		table+="$name: not built"$'\n' status=1
+		continue
+	fi
+	path=${built//$'\n'/:}${built:+:}$PATH
+	printf '\n=== %s\n' "$name"
+	(export PATH=$path && versions "$name")
+	start=$SECONDS result=ok
+	engine=${name%%-*}
+	PATH=$path test/make/gotest.sh -count=1 -timeout 30m "./containers/$engine" || result=FAILED status=1
+	PATH=$path test/make/gotest.sh -count=1 -timeout 60m -run "^($tests)\$/^$engine\$" ./test/e2e || result=FAILED status=1
+	table+=$(printf '%-20s %s, %d min %02d s' "$name" "$result" $(((SECONDS - start) / 60)) $(((SECONDS - start) % 60)))$'\n'
+done
+printf '\n=== engines\n%s' "$table"
+exit $status
