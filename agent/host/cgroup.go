@@ -91,7 +91,7 @@ func (h Host) CgroupOf(pid int) (Cgroup, error) {
 	if err != nil {
 		return Cgroup{}, fmt.Errorf("read the cgroup of process %d: %w", pid, err)
 	}
-	shim, err := h.parent(pid)
+	shim, err := h.Parent(pid)
 	if err != nil {
 		shim = 0 // the first process has just exited
 	}

@@ -191,8 +191,8 @@ func (h Host) Age(pid int) (time.Duration, error) {
 	return max(0, uptime-time.Duration(start)*time.Second/ticksPerSecond), nil
 }
 
-// parent returns the number of the process that started a process.
-func (h Host) parent(pid int) (int, error) {
+// Parent returns the number of the process that started a process.
+func (h Host) Parent(pid int) (int, error) {
 	fields, err := statFields(h.ProcessPath(pid, ""))
 	if err != nil {
 		return 0, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/moby/sys/signal"
 	"golang.org/x/sys/unix"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/failure"
 )
@@ -113,24 +115,29 @@ func killAll(ctx context.Context, task client.Task) error {
 			return err
 		}
 	}
-	return killFirst(ctx, task)
+	return killFirst(task)
 }
 
 // killFirst kills the first process of a task that uses the host's pid namespace. Since
 // version 1.2 runc kills only what is in the container's cgroup then
 // (libcontainer/container_linux.go: Signal).
-func killFirst(ctx context.Context, task client.Task) error {
-	process, err := unix.PidfdOpen(int(task.Pid()), 0)
+func killFirst(task client.Task) error {
+	pid := int(task.Pid())
+	process, err := unix.PidfdOpen(pid, 0)
 	if err != nil { // it has exited
 		return nil
 	}
 	defer unix.Close(process)
-	// Only now it is certain that the pid is still that of the task.
-	if status, err := task.Status(ctx); err != nil || status.Status == client.Stopped {
+	// The pid may be that of another process by now: this one's parent is its shim.
+	shim, err := host.Real().Parent(pid)
+	if err != nil {
+		return nil
+	}
+	if line, err := host.Real().CommandLine(shim); err != nil || !slices.Contains(line, task.ID()) {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("kill process %d: %w", task.Pid(), err)
+		return fmt.Errorf("kill process %d: %w", pid, err)
 	}
 	return nil
 }
