@@ -89,7 +89,7 @@ func (e *Engine) inspect(ctx context.Context, c ctr.Container) (containers.Conta
 		out.State = containers.StateOther
 	case watched: // no task, or one that is not started yet
 		out.State, out.Started = containers.StateRestarting, run
-	case now.Status.Status == "" && !run.Equal(before.Run) && e.writing(c.ID):
+	case now.Status.Status == "" && !run.Equal(before.Run) && time.Since(run) < monitorTime && e.writing(c.ID):
 		out.State, out.Started = containers.StateOther, run // being started
 	case now.Status.Status == "" && !run.Equal(before.Run):
 		out.State, out.Started, out.Finished, out.ExitCode = containers.StateExited, run, run, unknownStatus

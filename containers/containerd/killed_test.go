@@ -1,8 +1,11 @@
 package containerd_test
 
 import (
+	"bytes"
+	"fmt"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,4 +103,36 @@ func TestStopOfProcessThatWasMoved(t *testing.T) {
 		})
 	}
 	must(t, engine.Remove(t.Context(), id))
+}
+
+// What a service started may hold the pipes of its output, so the container's log writer, which
+// starts before a task, also outlives one whose shim was killed.
+func TestStopAfterKilledShim(t *testing.T) {
+	daemon := machine.NewContainerd(t)
+	registry := machine.NewRegistry(t)
+	engine := connect(t, daemon)
+	base, err := engine.Pull(t.Context(), conformance.Push(t, registry.Addr), nil)
+	must(t, err)
+	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host", PID: "host",
+		Entrypoint: []string{"/bin/sh", "-c", "sleep 1000 & echo $!; wait"}})
+	must(t, err)
+	must(t, engine.Start(t.Context(), id))
+	var left int
+	eventually(t, "the service starts a process", func() bool {
+		var out bytes.Buffer
+		must(t, engine.Logs(t.Context(), id, containers.LogOptions{}, &out))
+		n, _ := fmt.Sscan(out.String(), &left)
+		return n == 1
+	})
+	defer func() { _ = syscall.Kill(left, syscall.SIGKILL) }()
+	groups := machine.NewCgroups(t)
+	for hierarchy := range groups.Of(left) {
+		must(t, groups.Join(left, hierarchy, machine.CgroupParent()))
+	}
+	c, err := engine.Inspect(t.Context(), id)
+	must(t, err)
+	must(t, syscall.Kill(parent(t, c.PID), syscall.SIGKILL))
+	must(t, engine.Stop(t.Context(), id, 0))
+	must(t, engine.Remove(t.Context(), id))
+	must(t, syscall.Kill(left, 0))
 }

@@ -250,15 +250,16 @@ func (e *Engine) stop(ctx context.Context, c ctr.Container, grace time.Duration)
 	if err := e.forbid(ctx, c.ID); err != nil {
 		return err
 	}
-	for {
+	for begun := time.Now(); ; {
 		task, status, err := e.task(ctx, c.ID)
 		if err != nil {
 			return err
 		}
 		if task == nil {
 			// In this order, because a container that is being started has a
-			// task later.
-			starting := e.beingStarted(c.ID)
+			// task later. One whose shim was killed looks the same as long as a
+			// process holds the pipes of its output.
+			starting := time.Since(begun) < monitorTime && e.beingStarted(c.ID)
 			if task, status, err = e.task(ctx, c.ID); err != nil {
 				return err
 			}
