@@ -35,8 +35,10 @@ func TestStartAfterKilledStart(t *testing.T) {
 		if err := engine.Start(t.Context(), id); err != nil {
 			t.Errorf("killed after %d ms: %v", n*15, err)
 		}
-		if c, err := engine.Inspect(t.Context(), id); err != nil || c.State != containers.StateRunning {
-			t.Fatalf("it is %s, %v", c.State, err)
+		c, err := engine.Inspect(t.Context(), id)
+		must(t, err)
+		if c.State != containers.StateRunning || c.Restarts != 0 {
+			t.Fatalf("killed after %d ms: it is %s, with %d restarts", n*15, c.State, c.Restarts)
 		}
 	}
 	must(t, engine.Stop(t.Context(), id, 0))

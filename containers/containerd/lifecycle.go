@@ -148,7 +148,7 @@ func (e *Engine) start(ctx context.Context, c ctr.Container) error {
 	if err := e.clear(ctx, c); err != nil {
 		return err
 	}
-	if err := errors.Join(e.forgetRestarts(c.ID), e.permit(c.ID)); err != nil {
+	if err := e.permit(c.ID); err != nil {
 		return err
 	}
 	uri, err := logURI(c)
@@ -180,6 +180,10 @@ const abandonedTime = 10 * time.Second
 // because the directory of the first one is there, or is removed under it.
 func (e *Engine) newTask(ctx context.Context, c ctr.Container, container client.Container, log cio.Creator) (client.Task, error) {
 	for until := time.Now().Add(abandonedTime); ; {
+		// The log writer of a task that is not started, also of the abandoned one, counts a run.
+		if err := e.forgetRestarts(c.ID); err != nil {
+			return nil, err
+		}
 		task, err := container.NewTask(ctx, log)
 		if !inTheWay(err) || time.Now().After(until) {
 			return task, err
