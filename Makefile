@@ -48,13 +48,13 @@ CHAOS_TIME ?= 0s
 CHAOS_NODES ?= 4
 # How many kills at any moment make chaos makes on each engine.
 CHAOS_KILLS ?= 500
-# Which engines make test-engines tests; none: all of test/engines/matrix.
-ENGINES ?=
 # Which tests of make chaos, a file from which it continues and to which it appends every
 # attempt, and yes to continue the file of another build.
 CHAOS_TESTS    ?= .
 CHAOS_PROGRESS ?=
 CHAOS_CONTINUE ?=
+# Which engines make test-engines tests; none: all of test/engines/matrix.
+ENGINES ?=
 
 phase = test/make/phase.sh
 parts = go list ./... | grep -vE '/test/(cloud|e2e|faults|fleet|operations|rolling|stack|vm)$$'
@@ -148,7 +148,7 @@ test-cloud: build guest images controller-image ## the tests with an OpenStack c
 test-stack: node-image guest images controller-image ## the part of test-cloud in which Heat creates compute nodes; 40 minutes
 	test/make/gotest.sh -count=1 -v -timeout 90m ./test/stack
 
-# They take a quarter of an hour to compile, and are kept where the linters are.
+# Engines take a quarter of an hour to compile, and are kept where the linters are.
 test-engines: build guest images ## the tests that depend on the engine, on each of test/engines/matrix or on ENGINES="NAME..."; two hours
 	@test/make/deps.sh crun libseccomp-dev pkg-config
 	@test/engines/test.sh $(TOOLS)/engines $(ENGINES)
