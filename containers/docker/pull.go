@@ -40,8 +40,10 @@ func (e *Engine) Pull(ctx context.Context, ref string, progress func(containers.
 	if err != nil {
 		return containers.Image{}, e.fail(doing, err)
 	}
-	if err := e.keepDigest(ctx, found, ref, auth); err != nil {
-		return containers.Image{}, e.errors.PullError(ctx, doing, reference.Domain(named), err)
+	if _, pinned := named.(reference.Digested); !pinned {
+		if err := e.keepDigest(ctx, found, ref, auth); err != nil {
+			return containers.Image{}, e.errors.PullError(ctx, doing, reference.Domain(named), err)
+		}
 	}
 	return imageOf(found, ref), nil
 }
@@ -56,9 +58,9 @@ func (e *Engine) fetch(ctx context.Context, named reference.Named, auth string, 
 	return follow(ctx, stream, progress)
 }
 
-// keepDigest has the engine find an image by its digest when its tag has moved. In
-// containerd's image store, which is the default of Docker 29, each name that was pulled is a
-// record of its own, and a tag that moves takes the only one along
+// keepDigest has the engine find an image by its digest, ref, when the tag by which it was
+// pulled has moved. In containerd's image store, which is the default of Docker 29, each name
+// that was pulled is a record of its own, and a tag that moves takes the only one along
 // (daemon/containerd/image_pull.go). Everything but the manifest is there already.
 func (e *Engine) keepDigest(ctx context.Context, found image.InspectResponse, ref, auth string) error {
 	if found.Descriptor == nil { // the engine has a store of its own
