@@ -42,15 +42,16 @@ var nameKeys = []string{"io.containerd.image.name", "org.opencontainers.image.re
 // maxIndex bounds the size of an index, which is read into memory.
 const maxIndex = 8 << 20
 
-// List returns the images in an archive. It reads the whole archive, so that a
-// truncated one, or one with a wrong checksum, is detected before an engine gets it.
+// List returns the images in an archive. It reads the whole archive and compares all
+// checksums, so that a truncated or damaged one is detected before an engine gets it:
+// Docker 29 loads a layer that is not the one in the image's configuration.
 func List(file string) ([]Image, error) {
 	content, err := Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer content.Close()
-	images, err := list(content.tar())
+	images, err := list(tar.NewReader(content))
 	if err == nil {
 		_, err = io.Copy(io.Discard, content) // padding and checksum
 	}
@@ -70,34 +71,46 @@ func damaged(file string, err error) error {
 var errNone = errors.New("not an image archive: it has neither manifest.json nor index.json; create one with docker save, or with skopeo copy to docker-archive")
 
 func list(content *tar.Reader) ([]Image, error) {
-	var images []Image
-	found := false
+	files := newContents()
 	for {
 		h, err := content.Next()
 		if errors.Is(err, io.EOF) {
-			if !found {
-				return nil, errNone
-			}
-			return images, nil
+			break
+		}
+		if err == nil {
+			err = files.add(h, content)
 		}
 		if err != nil {
 			return nil, err
 		}
-		parse := parsers[path.Clean(h.Name)]
-		if parse == nil || h.Typeflag != tar.TypeReg {
+	}
+	images, err := files.images()
+	if err != nil {
+		return nil, err
+	}
+	return images, files.verify()
+}
+
+// images returns the images that the archive's indexes name.
+func (c *contents) images() ([]Image, error) {
+	var images []Image
+	found := false
+	for _, name := range []string{ociIndex, dockerIndex} {
+		text, ok := c.texts[name]
+		if !ok {
 			continue
 		}
 		found = true
-		data, err := io.ReadAll(io.LimitReader(content, maxIndex))
+		more, err := parsers[name](text)
 		if err != nil {
-			return nil, err
-		}
-		more, err := parse(data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", h.Name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		images = append(images, more...)
 	}
+	if !found {
+		return nil, errNone
+	}
+	return images, nil
 }
 
 var parsers = map[string]func([]byte) ([]Image, error){dockerIndex: docker, ociIndex: oci}
@@ -183,7 +196,6 @@ type Content struct {
 	Size int64 // of the file
 
 	file    *os.File
-	plain   bool // the file is not compressed
 	content io.Reader
 	close   func()
 	err     error
@@ -236,20 +248,12 @@ func (c *Content) begin() error {
 		}
 		return err
 	}
-	c.plain, c.content = true, c.file
+	c.content = c.file
 	_, err = c.file.Seek(0, io.SeekStart)
 	return err
 }
 
 var errNotFile = errors.New("it is not a regular file; name files, such as DIR/*.tar")
-
-// tar returns a reader of the archive's files. It can seek in an uncompressed tar.
-func (c *Content) tar() *tar.Reader {
-	if c.plain {
-		return tar.NewReader(c.file)
-	}
-	return tar.NewReader(c)
-}
 
 // Read reads the tar.
 func (c *Content) Read(p []byte) (int, error) {

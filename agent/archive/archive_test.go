@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -21,7 +23,7 @@ const (
 	hexB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// entry is a file in a tar.
+// entry is a file in a tar, or a link: -> and its target.
 type entry struct{ name, content string }
 
 func packed(t testing.TB, entries ...entry) []byte {
@@ -29,6 +31,10 @@ func packed(t testing.TB, entries ...entry) []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, e := range entries {
+		if target, ok := strings.CutPrefix(e.content, "-> "); ok {
+			check(t, w.WriteHeader(&tar.Header{Name: e.name, Typeflag: tar.TypeSymlink, Linkname: target}))
+			continue
+		}
 		check(t, w.WriteHeader(&tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.content))}))
 		_, err := io.WriteString(w, e.content)
 		check(t, err)
@@ -188,4 +194,83 @@ func FuzzList(f *testing.F) {
 			}
 		}
 	})
+}
+
+func sha(content string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(content))) }
+
+// image returns the files of an image with layers in an archive's format: the names of the
+// layers' files, and what is in them.
+func image(t testing.TB, format string, ids []string, layers ...string) []entry {
+	t.Helper()
+	config := `{"rootfs":{"type":"layers","diff_ids":[]}}`
+	if len(ids) > 0 {
+		config = fmt.Sprintf(`{"rootfs":{"type":"layers","diff_ids":["sha256:%s"]}}`, strings.Join(ids, `","sha256:`))
+	}
+	blob := func(content string) entry { return entry{"blobs/sha256/" + sha(content), content} }
+	var all []entry
+	var names, descriptors []string
+	for i, l := range layers {
+		e := blob(l)
+		if format == "saved" {
+			e.name = fmt.Sprintf("%d/layer.tar", i)
+		}
+		all = append(all, e)
+		names = append(names, e.name)
+		descriptors = append(descriptors, fmt.Sprintf(`{"digest":"sha256:%s"}`, sha(l)))
+	}
+	switch format {
+	case "saved":
+		return append(all, entry{sha(config) + ".json", config},
+			entry{"manifest.json", fmt.Sprintf(`[{"Config":"%s.json","RepoTags":["a:1"],"Layers":["%s"]}]`, sha(config), strings.Join(names, `","`))})
+	case "layout":
+		manifest := fmt.Sprintf(`{"config":{"digest":"sha256:%s"},"layers":[%s]}`, sha(config), strings.Join(descriptors, ","))
+		index := fmt.Sprintf(`{"manifests":[{"digest":"sha256:%s"}]}`, sha(manifest))
+		return append(all, blob(config), blob(manifest), blob(index), entry{"index.json", fmt.Sprintf(`{"manifests":[{"digest":"sha256:%s"}]}`, sha(index))})
+	}
+	t.Fatalf("no format %s", format)
+	return nil
+}
+
+func TestDamagedLayers(t *testing.T) {
+	a, b := strings.Repeat("layer a ", 1000), strings.Repeat("layer b ", 1000)
+	both := []string{sha(a), sha(b)}
+	compressed, zipped := string(gzipped(t, []byte(b))), string(zstded(t, []byte(b)))
+	broken := string(flip([]byte(compressed)))
+	replaced := func(all []entry, n int, content string) []entry {
+		all[n].content = content
+		return all
+	}
+	for name, c := range map[string]struct {
+		files []entry
+		err   string // none: it is whole
+	}{
+		"saved":                         {image(t, "saved", both, a, b), ""},
+		"saved, compressed":             {image(t, "saved", both, a, compressed), ""},
+		"saved, zstd":                   {image(t, "saved", both, a, zipped), ""},
+		"saved, another layer":          {image(t, "saved", both, a, a), "layer 1/layer.tar is not the one in its image's configuration"},
+		"saved, compressed and damaged": {image(t, "saved", both, a, broken), "layer 1/layer.tar is not the one"},
+		"saved, a layer less":           {image(t, "saved", both, a), "has 1 layers, and its configuration says 2"},
+		"saved, one that the engine has": {slices.DeleteFunc(image(t, "saved", both, a, b),
+			func(e entry) bool { return e.name == "1/layer.tar" }), ""},
+		"layout":                         {image(t, "layout", both, a, b), ""},
+		"layout, compressed":             {image(t, "layout", both, a, compressed), ""},
+		"layout, another layer":          {image(t, "layout", both, a, a), "is not the one in its image's configuration"},
+		"layout, a damaged layer":        {replaced(image(t, "layout", both, a, b), 1, a), "blobs/sha256/" + sha(b) + " is damaged: its checksum is sha256:" + sha(a)},
+		"layout, a damaged manifest":     {replaced(image(t, "layout", both, a, b), 3, "{}"), " is damaged: its checksum is sha256:" + sha("{}")},
+		"layout, an artifact":            {image(t, "layout", nil, a), ""},
+		"an index that contains itself":  {[]entry{{"index.json", `{"manifests":[{"digest":"../index.json"}]}`}}, ""},
+		"a link in a circle":             {append(image(t, "saved", both, a), entry{"1/layer.tar", "-> layer.tar"}), "has 1 layers"},
+		"saved, a link to another layer": {append(image(t, "saved", []string{sha(a), sha(a)}, a, ""), entry{"1/layer.tar", "-> ../0/layer.tar"}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, packed(t, c.files...))
+			_, err := archive.List(path)
+			if c.err == "" && err != nil {
+				t.Errorf("got %v", err)
+			}
+			if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || !strings.HasSuffix(err.Error(), "; copy it again")) {
+				t.Errorf("got %v, want %s", err, c.err)
+			}
+		})
+	}
 }
