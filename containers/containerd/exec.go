@@ -178,8 +178,12 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 			}
 		case <-ctx.Done():
 			kill(process)
-			<-ended
-			return 0, ctx.Err()
+			select {
+			case <-ended:
+				return 0, ctx.Err()
+			case <-time.After(shimTime):
+				return 0, fmt.Errorf("%w; %w", ctx.Err(), silent(task.ID()))
+			}
 		}
 	}
 }

@@ -2,36 +2,57 @@ package containerd_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/runtime/restart"
 	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
 
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/conformance"
+	"github.com/kollet/kollet/containers/containerd"
 	"github.com/kollet/kollet/test/machine"
 )
+
+// withImage starts containerd with an image.
+func withImage(t *testing.T) (*machine.Containerd, *containerd.Engine, containers.Image) {
+	t.Helper()
+	daemon := machine.NewContainerd(t)
+	engine := connect(t, daemon)
+	base, err := engine.Pull(t.Context(), conformance.Push(t, machine.NewRegistry(t).Addr), nil)
+	must(t, err)
+	return daemon, engine, base
+}
+
+// connectRaw returns containerd's own client.
+func connectRaw(t *testing.T, daemon *machine.Containerd) *client.Client {
+	t.Helper()
+	raw, err := client.New(daemon.Address, client.WithDefaultNamespace(strings.Trim(machine.CgroupParent(), "/")))
+	must(t, err)
+	return raw
+}
 
 // A client that is killed while containerd creates its task leaves a task that containerd does
 // not show, and removes a second later.
 func TestStartAfterKilledStart(t *testing.T) {
-	daemon := machine.NewContainerd(t)
-	registry := machine.NewRegistry(t)
-	engine := connect(t, daemon)
-	base, err := engine.Pull(t.Context(), conformance.Push(t, registry.Addr), nil)
-	must(t, err)
+	daemon, engine, base := withImage(t)
 	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host",
 		Entrypoint: []string{"/bin/sleep", "1000"}, Restart: containers.RestartUnlessStopped})
 	must(t, err)
 	must(t, engine.Start(t.Context(), id))
 	for n := range 8 {
-		startAndDie(t, daemon.Address, id, time.Duration(n)*15*time.Millisecond)
+		startAndDie(t, daemon, id, time.Duration(n)*15*time.Millisecond)
 		if err := engine.Start(t.Context(), id); err != nil {
 			t.Errorf("killed after %d ms: %v", n*15, err)
 		}
@@ -46,10 +67,9 @@ func TestStartAfterKilledStart(t *testing.T) {
 }
 
 // startAndDie starts a running container again, and disconnects meanwhile.
-func startAndDie(t *testing.T, address, id string, after time.Duration) {
+func startAndDie(t *testing.T, daemon *machine.Containerd, id string, after time.Duration) {
 	t.Helper()
-	raw, err := client.New(address, client.WithDefaultNamespace(strings.Trim(machine.CgroupParent(), "/")))
-	must(t, err)
+	raw := connectRaw(t, daemon)
 	c, err := raw.LoadContainer(t.Context(), id)
 	must(t, err)
 	labels, err := c.Labels(t.Context())
@@ -72,17 +92,95 @@ func startAndDie(t *testing.T, address, id string, after time.Duration) {
 	<-ended
 }
 
+// A client that is killed while containerd deletes its task leaves one that containerd does not
+// show, and never removes.
+func TestStartAfterKilledDelete(t *testing.T) {
+	daemon, engine, base := withImage(t)
+	raw := connectRaw(t, daemon)
+	defer raw.Close()
+	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host",
+		Entrypoint: []string{"/bin/sleep", "1000"}})
+	must(t, err)
+	must(t, engine.Start(t.Context(), id))
+
+	deleteAndDie(t, raw, id)
+	must(t, engine.Start(t.Context(), id))
+	c, err := engine.Inspect(t.Context(), id)
+	must(t, err)
+	if c.State != containers.StateRunning {
+		t.Fatalf("it is %s", c.State)
+	}
+
+	shim := deleteAndDie(t, raw, id)
+	must(t, engine.Stop(t.Context(), id, 0))
+	must(t, engine.Remove(t.Context(), id))
+	eventually(t, "the shim ends", func() bool { return syscall.Kill(shim, 0) != nil })
+}
+
+// deleteAndDie ends the process of a running container, and disconnects while its shim deletes
+// the task. It returns the shim's pid.
+func deleteAndDie(t *testing.T, raw *client.Client, id string) int {
+	t.Helper()
+	c, err := raw.LoadContainer(t.Context(), id)
+	must(t, err)
+	task, err := c.Task(t.Context(), nil)
+	must(t, err)
+	shim := parent(t, int(task.Pid()))
+	exited, err := task.Wait(t.Context())
+	must(t, err)
+	must(t, task.Kill(t.Context(), syscall.SIGKILL))
+	<-exited
+	eventually(t, "containerd shows no task", func() bool { // on a busy machine the shim may not get a request in time
+		must(t, syscall.Kill(shim, syscall.SIGSTOP))
+		dying, die := context.WithTimeout(namespaces.WithNamespace(t.Context(), raw.DefaultNamespace()), time.Second)
+		defer die()
+		if _, err = raw.TaskService().Delete(dying, &tasks.DeleteTaskRequest{ContainerID: id}); err == nil {
+			t.Fatal("the task was deleted while its shim was stopped")
+		}
+		must(t, syscall.Kill(shim, syscall.SIGCONT))
+		for range 100 {
+			if _, err = c.Task(t.Context(), nil); errdefs.IsNotFound(err) {
+				return true
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		return false
+	})
+	must(t, syscall.Kill(shim, 0))
+	return shim
+}
+
+// What runc writes into a bundle while containerd removes it stays, and is in the way of the next
+// task. A bundle with a configuration may be in use.
+func TestStartOverAbandonedBundle(t *testing.T) {
+	daemon, engine, base := withImage(t)
+	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host",
+		Entrypoint: []string{"/bin/sleep", "1000"}})
+	must(t, err)
+	bundle := filepath.Join(filepath.Dir(daemon.Address), "state/io.containerd.runtime.v2.task", strings.Trim(machine.CgroupParent(), "/"), id)
+	for _, dir := range []string{"dev", "etc"} {
+		must(t, os.MkdirAll(filepath.Join(bundle, "rootfs", dir), 0o755))
+	}
+	must(t, engine.Start(t.Context(), id))
+	must(t, engine.Stop(t.Context(), id, 0))
+
+	must(t, os.MkdirAll(bundle, 0o755))
+	config := filepath.Join(bundle, "config.json")
+	must(t, os.WriteFile(config, []byte("{}"), 0o600))
+	if err := engine.Start(t.Context(), id); err == nil || !strings.Contains(err.Error(), bundle) {
+		t.Errorf("got %v, want that %s exists", err, bundle)
+	}
+	_, err = os.Stat(config)
+	must(t, err)
+	must(t, os.RemoveAll(bundle))
+}
+
 // kollet moves processes out of a container's cgroup, in which containerd looks for what it is
 // to kill: one that ignores the stop signal, and one that waits to be started because its
 // client was killed.
 func TestStopOfProcessThatWasMoved(t *testing.T) {
-	daemon := machine.NewContainerd(t)
-	registry := machine.NewRegistry(t)
-	engine := connect(t, daemon)
-	base, err := engine.Pull(t.Context(), conformance.Push(t, registry.Addr), nil)
-	must(t, err)
-	raw, err := client.New(daemon.Address, client.WithDefaultNamespace(strings.Trim(machine.CgroupParent(), "/")))
-	must(t, err)
+	daemon, engine, base := withImage(t)
+	raw := connectRaw(t, daemon)
 	defer raw.Close()
 	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host", PID: "host",
 		Entrypoint: []string{"/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"}})
@@ -110,11 +208,7 @@ func TestStopOfProcessThatWasMoved(t *testing.T) {
 // What a service started may hold the pipes of its output, so the container's log writer, which
 // starts before a task, also outlives one whose shim was killed.
 func TestStopAfterKilledShim(t *testing.T) {
-	daemon := machine.NewContainerd(t)
-	registry := machine.NewRegistry(t)
-	engine := connect(t, daemon)
-	base, err := engine.Pull(t.Context(), conformance.Push(t, registry.Addr), nil)
-	must(t, err)
+	_, engine, base := withImage(t)
 	id, err := engine.Create(t.Context(), containers.Spec{Name: "first", Image: base.ID, NetworkMode: "host", PID: "host",
 		Entrypoint: []string{"/bin/sh", "-c", "sleep 1000 & echo $!; wait"}})
 	must(t, err)

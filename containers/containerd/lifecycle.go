@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -61,8 +60,8 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 		return nil
 	}
 	// containerd may continue with a request whose client has disconnected, so
-	// wait for the response even if ctx ends.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	// wait for the response even if ctx is cancelled.
+	ctx, cancel := uncancelled(ctx)
 	defer cancel()
 	if c.Labels[restart.StatusLabel] == string(client.Running) {
 		err = e.startBeforeMonitor(ctx, c)
@@ -75,12 +74,25 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	return nil
 }
 
+// uncancelled returns a context that is not cancelled with ctx, and ends at its deadline or
+// after startTime.
+func uncancelled(ctx context.Context) (context.Context, context.CancelFunc) {
+	until := time.Now().Add(startTime)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), until)
+}
+
 // clear deletes the task that a container's last run left.
 func (e *Engine) clear(ctx context.Context, c ctr.Container) error {
 	for {
 		task, status, err := e.task(ctx, c.ID)
-		if err != nil || task == nil {
+		if err != nil {
 			return err
+		}
+		if task == nil {
+			return e.forgetTask(ctx, c.ID)
 		}
 		if status.Status == client.Stopped {
 			if err := e.record(ctx, c, int(status.ExitStatus), status.ExitTime); err != nil {
@@ -171,42 +183,6 @@ func (e *Engine) start(ctx context.Context, c ctr.Container) error {
 	return e.watch(ctx, c)
 }
 
-// abandonedTime is how long containerd may take to remove a task that nobody waits for any
-// longer. It takes a second on a busy machine.
-const abandonedTime = 10 * time.Second
-
-// newTask creates a task. If the client before was killed while it created one, containerd
-// removes that again. Until then it shows none, but another one is refused, or its shim fails
-// because the directory of the first one is there, or is removed under it.
-func (e *Engine) newTask(ctx context.Context, c ctr.Container, container client.Container, log cio.Creator) (client.Task, error) {
-	for until := time.Now().Add(abandonedTime); ; {
-		// The log writer of a task that is not started, also of the abandoned one, counts a run.
-		if err := e.forgetRestarts(c.ID); err != nil {
-			return nil, err
-		}
-		task, err := container.NewTask(ctx, log)
-		if !inTheWay(err) || time.Now().After(until) {
-			return task, err
-		}
-		if err := pause(ctx); err != nil {
-			return nil, err
-		}
-		if err := e.clear(ctx, c); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// inTheWay reports whether a task may not have been created because of one that is about to be
-// removed. The last is from mkdir(2), for the task's bundle (core/runtime/v2/bundle.go).
-func inTheWay(err error) bool {
-	if err == nil {
-		return false
-	}
-	text := err.Error()
-	return errdefs.IsAlreadyExists(err) || strings.Contains(text, "failed to start shim") || strings.HasSuffix(text, syscall.EEXIST.Error())
-}
-
 // failed records why a container could not be started, and keeps the restart
 // monitor from trying again.
 func (e *Engine) failed(ctx context.Context, c ctr.Container, why error) error {
@@ -268,7 +244,7 @@ func (e *Engine) stop(ctx context.Context, c ctr.Container, grace time.Duration)
 				return err
 			}
 			if task == nil && !starting {
-				return nil
+				return e.forgetTask(ctx, c.ID)
 			}
 		}
 		switch {
