@@ -18,11 +18,17 @@ import (
 // be pulled. A pull of "endless" writes kollet's process id to the file pulling,
 // and continues until it is cancelled and the file released exists: this lets
 // tests send signals while kollet undoes an upgrade.
-type engine struct{}
+type engine struct {
+	silent bool // it never answers
+}
 
 var _ containers.Engine = engine{}
 
-func (engine) Info(context.Context) (containers.Info, error) {
+func (e engine) Info(ctx context.Context) (containers.Info, error) {
+	if e.silent {
+		<-ctx.Done()
+		return containers.Info{}, ctx.Err()
+	}
 	return containers.Info{Name: "docker", Version: "99", Address: "unix:///none", Root: "/", LiveRestore: true}, nil
 }
 

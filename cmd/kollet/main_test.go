@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		"kollet-with-engine": func() {
 			os.Exit(run(os.Args[1:], &app{
 				in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now,
-				open: func(string, string, string) (containers.Engine, error) { return engine{}, nil },
+				open: func(_, address, _ string) (containers.Engine, error) { return engine{silent: address == "silent"}, nil },
 			}))
 		},
 	})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,6 +18,7 @@ import (
 	"github.com/kollet/kollet/cmd/kollet/view"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/containerd"
+	"github.com/kollet/kollet/containers/deadline"
 	"github.com/kollet/kollet/containers/docker"
 )
 
@@ -25,6 +27,7 @@ type globalFlags struct {
 	output               view.Format
 	root, nodeFile, host string
 	engine               string
+	engineTimeout        time.Duration
 	quiet                bool
 }
 
@@ -33,6 +36,7 @@ func (g *globalFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&g.root, "root", "", "`DIR` to use as the root directory for state and configuration (default /)")
 	f.StringVar(&g.nodeFile, "node-file", node.DefaultNodeFile, "`PATH` of the node file below --root")
 	f.StringVar(&g.engine, "engine", "", "`ADDRESS` of the engine's socket (default: $DOCKER_HOST or $CONTAINERD_ADDRESS, else the engine's default)")
+	f.DurationVar(&g.engineTimeout, "engine-timeout", deadline.Default, "`DURATION` within which the engine must answer a request")
 	f.BoolVar(&g.quiet, "quiet", false, "do not show progress")
 	f.StringVar(&g.host, "host", "", "`NAME` of this node (default: the host name)")
 }
@@ -150,11 +154,15 @@ func (a *app) withEngine(cmd *cobra.Command, do func(*agent.Agent) error) error 
 	if err != nil {
 		return err
 	}
+	if a.flags.engineTimeout <= 0 {
+		return node.BadInput{Err: fmt.Errorf("--engine-timeout %v: expected a positive duration, such as %v", a.flags.engineTimeout, deadline.Default)}
+	}
 	engine, err := a.open(name, a.flags.engine, root)
 	if err != nil {
 		return err
 	}
 	defer engine.Close()
+	engine = deadline.Limit(engine, a.flags.engineTimeout)
 	n, err := a.agent(cmd, root, engine)
 	if err != nil {
 		return err

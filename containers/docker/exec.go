@@ -34,7 +34,7 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 	if err != nil {
 		return 0, e.fail(doing(), err)
 	}
-	attached, err := e.client.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{Tty: cmd.TTY})
+	attached, err := e.attach(ctx, created.ID, container.ExecAttachOptions{Tty: cmd.TTY})
 	if err != nil {
 		e.killExec(ctx, created.ID)
 		return 0, e.fail(doing(), err)
@@ -72,6 +72,31 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 		return 0, e.fail(doing(), err)
 	}
 	return status, nil
+}
+
+// attach starts a command. While the client waits for the engine's answer to this request, it
+// does not look at ctx (docker/client: hijack.go).
+func (e *Engine) attach(ctx context.Context, exec string, options container.ExecAttachOptions) (types.HijackedResponse, error) {
+	type answer struct {
+		attached types.HijackedResponse
+		err      error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		attached, err := e.client.ContainerExecAttach(ctx, exec, options)
+		answers <- answer{attached, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.attached, a.err
+	case <-ctx.Done():
+		go func() {
+			if a := <-answers; a.err == nil {
+				a.attached.Close()
+			}
+		}()
+		return types.HijackedResponse{}, ctx.Err()
+	}
 }
 
 // copyOutput copies until the command's output ends or ctx does.

@@ -32,7 +32,7 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	stopping, cancel := context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second+containers.KillTime, containers.ErrNotKilled)
 	defer cancel()
 	if err := e.client.ContainerStop(stopping, id, container.StopOptions{Timeout: &seconds}); err != nil {
-		if errors.Is(context.Cause(stopping), containers.ErrNotKilled) {
+		if errors.Is(context.Cause(stopping), containers.ErrNotKilled) && e.answers(ctx) {
 			return fmt.Errorf("%s: %w", doing(), containers.ErrNotKilled)
 		}
 		return e.fail(doing(), err)
@@ -47,6 +47,14 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 		return fmt.Errorf("%s: it is %s again after docker stopped it; stop what starts it", doing(), c.State.Status)
 	}
 	return nil
+}
+
+// answers tells an engine that cannot stop a container from one that hangs itself.
+func (e *Engine) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := e.client.Ping(ctx)
+	return err == nil
 }
 
 // Update sets a container's name and restart policy.

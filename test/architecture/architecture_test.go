@@ -24,7 +24,7 @@ const module = "github.com/kollet/kollet"
 var allowed = map[string][]string{
 	"cmd/kollet": {"agent", "agent/doctor", "agent/durable", "agent/firstboot", "agent/format", "agent/generation", "agent/host", "agent/journal",
 		"agent/node", "agent/nodefile", "agent/seed", "agent/target", "agent/upgrade", "agent/userdata", "cmd/kollet/reference", "cmd/kollet/view",
-		"configs/report", "containers", "containers/containerd", "containers/docker"},
+		"configs/report", "containers", "containers/containerd", "containers/deadline", "containers/docker"},
 	"cmd/kollet/view":      {"agent", "agent/doctor", "agent/journal", "agent/node", "agent/plan", "agent/printable", "agent/seed", "agent/upgrade", "agent/userdata"},
 	"cmd/kollet/reference": {"agent/nodefile", "configs"},
 	"cmd/kollet-start":     {"agent/gate"}, // keeps the program small
@@ -70,6 +70,7 @@ var allowed = map[string][]string{
 	"containers/conformance":        {"agent/host", "containers"},
 	"containers/containerd":         {"agent/host", "containers", "containers/containerd/logfile", "containers/failure", "containers/login"},
 	"containers/containerd/logfile": {},
+	"containers/deadline":           {"containers"},
 	"containers/docker":             {"agent/host", "containers", "containers/failure", "containers/login"},
 	"containers/failure":            {"containers"},
 	"containers/images":             {},

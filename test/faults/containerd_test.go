@@ -109,6 +109,9 @@ func (p *containerdProxy) handle(_ any, client grpc.ServerStream) error {
 			pause(client.Context(), trigger.delay())
 			return nil
 		})
+	case never:
+		<-client.Context().Done()
+		return client.Context().Err()
 	}
 	return fmt.Errorf("unknown fault %q", fault)
 }

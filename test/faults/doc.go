@@ -3,6 +3,7 @@
 //
 //   - TestEngine puts a proxy before the engine's socket. A call fails, waits, is cut off
 //     before or after the engine did what it asks, or is answered late.
+//   - TestSilentEngine has a proxy that does not pass a call on and never answers it.
 //   - TestSystemCalls lets the system calls with which kollet uses its state directory fail
 //     with ENOSPC, EIO or EROFS. seccomp stops each of them until the test has decided
 //     whether the kernel carries it out, seccomp_unotify(2).

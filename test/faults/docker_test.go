@@ -22,9 +22,13 @@ const (
 	cutBefore = "is cut off before the engine gets it"
 	cutAfter  = "is cut off after the engine did it"
 	late      = "is answered late"
+	never     = "is never answered" // and the engine does not get it
 )
 
 var engineFaults = []string{fails, delayed, cutBefore, cutAfter, late}
+
+// engineTimeout is kollet's limit for answers if one never comes.
+const engineTimeout = 5 * time.Second
 
 // Delays of one call, and of each call if all are delayed. kollet waits for some answers
 // for two seconds.
@@ -110,6 +114,9 @@ func (p *dockerProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			pause(r.Context(), trigger.delay())
 			return nil
 		}).ServeHTTP(w, r)
+	case never:
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client is gone
+		<-r.Context().Done()
 	}
 }
 

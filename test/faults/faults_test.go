@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,17 +25,24 @@ func TestMain(m *testing.M) {
 }
 
 // TestEngine lets calls of the engine go wrong.
-func TestEngine(t *testing.T) {
+func TestEngine(t *testing.T) { attackCalls(t, onceAndForGood(engineFaults...)) }
+
+// TestSilentEngine leaves a call of the engine without an answer, and kollet waits for it until
+// its limit. If no call were answered any longer, each attempt would take minutes.
+func TestSilentEngine(t *testing.T) { attackCalls(t, []fault{{name: never}}) }
+
+// attackCalls injects faults of the engine's calls.
+func attackCalls(t *testing.T, kinds []fault) {
 	t.Run("docker", func(t *testing.T) {
 		attack(t, onDocker, func(t testing.TB, e nodetest.Engine) suite {
 			path := strings.TrimPrefix(e.Socket, "unix://") + ".proxy"
-			return engineSuite{callsFail{}, newDockerProxy(t, e.Socket, path), "unix://" + path}
+			return engineSuite{callsFail{}, newDockerProxy(t, e.Socket, path), kinds, "unix://" + path}
 		})
 	})
 	t.Run("containerd", func(t *testing.T) {
 		attack(t, onContainerd, func(t testing.TB, e nodetest.Engine) suite {
 			path := e.Socket + ".proxy"
-			return engineSuite{callsFail{}, newContainerdProxy(t, e.Socket, path), strings.Replace(e.Address, e.Socket, path, 1)}
+			return engineSuite{callsFail{}, newContainerdProxy(t, e.Socket, path), kinds, strings.Replace(e.Address, e.Socket, path, 1)}
 		})
 	})
 }
@@ -99,10 +107,11 @@ func againAfter(r *rand.Rand, s suite, a attempt, calls []string) []strike {
 type engineSuite struct {
 	callsFail
 	proxy
+	kinds   []fault
 	address string
 }
 
-func (engineSuite) faults() []fault { return onceAndForGood(engineFaults...) }
+func (s engineSuite) faults() []fault { return s.kinds }
 
 func (engineSuite) applies(scenario, fault, string) bool { return true }
 
@@ -115,6 +124,9 @@ func (s engineSuite) run(v *victim, f fault, t *trigger, args []string) nodetest
 	defer s.inject("", nil)
 	n := *v.Node
 	n.Socket = s.address
+	if f.name == never {
+		args = append(slices.Clone(args), "--engine-timeout", engineTimeout.String())
+	}
 	return n.Kollet(args...)
 }
 
