@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,6 +168,20 @@ func (m Membership) names(container string) bool {
 		}
 	}
 	return false
+}
+
+// containerCgroup is how engines name the cgroup of a container: by its id, or for systemd
+// ENGINE-ID.scope.
+var containerCgroup = regexp.MustCompile(`/(?:[a-z]+-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
+
+// Container returns the id of the container in whose cgroup a process is, "" if it is in none.
+func (m Membership) Container() string {
+	for _, at := range m {
+		if found := containerCgroup.FindStringSubmatch(at); found != nil {
+			return found[1]
+		}
+	}
+	return ""
 }
 
 // cgroupNamed returns a cgroup's path up to the cgroup that is named after a container, ""

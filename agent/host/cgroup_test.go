@@ -356,3 +356,23 @@ func TestOpenContainer(t *testing.T) {
 		}
 	}
 }
+
+func TestContainerOfProcess(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for at, want := range map[string]string{
+		"/kollet/" + id:                              id,
+		"/kollet/" + id + "/machine/qemu-1":          id,
+		"/system.slice/docker-" + id + ".scope":      id,
+		"/system.slice/docker-" + id + ".scope/init": id,
+		"/kollet-guests-" + id:                       "",
+		"/kollet-guests-" + id + ".scope":            "",
+		"/kollet/" + id[1:]:                          "",
+		"/kollet/" + id + "0":                        "",
+		"/system.slice/docker.service":               "",
+		"/":                                          "",
+	} {
+		if got := (host.Membership{"name=systemd": "/", "pids": at}).Container(); got != want {
+			t.Errorf("%s: got %q", at, got)
+		}
+	}
+}

@@ -93,6 +93,33 @@ func (n *Node) Containers(ctx context.Context) ([]containers.Container, error) {
 	return n.Engine.List(ctx, n.Labels("", 0))
 }
 
+// Unlisted returns the containers of this node that run, and that its engine does not know.
+func (n *Node) Unlisted(ctx context.Context) ([]guest.Unlisted, error) {
+	all, err := n.Containers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, c := range all {
+		ids = append(ids, c.ID)
+	}
+	found, err := n.GuestFinder().Unlisted(ids)
+	if err != nil {
+		return nil, err
+	}
+	var unlisted []guest.Unlisted
+	for _, u := range found {
+		// A container that an operator started may have the volumes of one of kollet's (--volumes-from).
+		_, err := n.Engine.Inspect(ctx, u.Container)
+		if errors.Is(err, containers.ErrNotFound) {
+			unlisted = append(unlisted, u)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return unlisted, nil
+}
+
 // HostName returns the node's name as Nova knows it: the kernel's.
 func HostName() (string, error) {
 	name, err := os.Hostname()

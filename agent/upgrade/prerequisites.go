@@ -19,7 +19,7 @@ func (t *transaction) checkServices(ctx context.Context) error {
 	if t.from.Number == 0 {
 		return nil // nothing runs yet, see awaitRequired
 	}
-	if err := t.refuseKilled(ctx); err != nil {
+	if err := t.refuseRunning(ctx); err != nil {
 		return err
 	}
 	replaced := slices.Clone(t.target.Services)
@@ -36,9 +36,10 @@ func (t *transaction) checkServices(ctx context.Context) error {
 	return t.refuseUnhealthy(ctx, stay, func(name string) bool { return t.planned(name) || t.target.Pull == "always" })
 }
 
-// refuseKilled refuses an upgrade while a container's process was killed and has not
-// exited: it still has what its successor needs, and nothing can end it.
-func (t *transaction) refuseKilled(ctx context.Context) error {
+// refuseRunning refuses an upgrade while processes run that no cutover can stop: of a container
+// that was killed and has not exited, because nothing can end it, and of one that the engine
+// does not list. They still have what their successors need.
+func (t *transaction) refuseRunning(ctx context.Context) error {
 	all, err := t.node.Containers(ctx)
 	if err != nil {
 		return err
@@ -49,6 +50,15 @@ func (t *transaction) refuseKilled(ctx context.Context) error {
 	}
 	if err := t.node.Host.Hanging(ids...); err != nil {
 		return fmt.Errorf("check services: %w; end what it waits for, or restart the machine", err)
+	}
+	unlisted, err := t.node.Unlisted(ctx)
+	if err != nil {
+		return fmt.Errorf("check services: %w", err)
+	}
+	if len(unlisted) > 0 {
+		u := unlisted[0]
+		return fmt.Errorf("check services: %s runs in container %.12s (process %d), which %s does not list: if its data directory, image store or namespace was switched, switch it back; otherwise end the container's processes",
+			u.Service, u.Container, u.PID, t.from.Engine)
 	}
 	return nil
 }

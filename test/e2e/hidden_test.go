@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
+)
+
+// TestHiddenContainers has an engine lose sight of containers that run. An upgrade would start
+// their services a second time.
+func TestHiddenContainers(t *testing.T) {
+	t.Run("docker", func(t *testing.T) {
+		d := machine.Dockerd(t, machine.LiveRestore())
+		p := &protocol{engine: nodetest.OnDocker(d), registry: machine.NewRegistry(t)}
+		move := func(from, to string) {
+			d.Stop()
+			check(t, os.Rename(d.Root+"/"+from, d.Root+"/"+to))
+			d.Start()
+		}
+		hiddenContainers(t, p, func(n *testNode, do func(*testNode)) {
+			move("containers", "hidden")
+			do(n)
+			check(t, os.RemoveAll(d.Root+"/containers"))
+			move("hidden", "containers")
+			// A container that an operator started is listed, though it is not kollet's.
+			out, err := exec.Command("docker", "-H", d.Socket, "run", "--detach", "--network", "host", "--volumes-from", "alpha",
+				p.registry.Addr+"/test/tiny:v1", "serve", "127.0.0.1:7003", "/etc/hostname").CombinedOutput()
+			if err != nil {
+				t.Fatalf("start a container: %v\n%s", err, out)
+			}
+			answer(t, "127.0.0.1:7003")
+		})
+	})
+	t.Run("containerd", func(t *testing.T) {
+		p := &protocol{engine: nodetest.OnContainerd(machine.NewContainerd(t)), registry: machine.NewRegistry(t)}
+		hiddenContainers(t, p, func(n *testNode, do func(*testNode)) {
+			node, hidden := *n.Node, *n
+			node.Socket = strings.Replace(p.engine.Address, "namespace=", "namespace=another-", 1)
+			hidden.Node = &node
+			do(&hidden)
+		})
+	})
+}
+
+func hiddenContainers(t *testing.T, p *protocol, hide func(*testNode, func(*testNode))) {
+	for _, tag := range []string{"v1", "v2"} {
+		pushTiny(t, p.registry, "test/tiny", tag)
+	}
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	alpha := n.Service("alpha")
+	p.configure(n, "v2", "two", "")
+	hide(n, func(n *testNode) {
+		o := n.Must(1, "upgrade", "--force")
+		contains(t, o.Stderr, "runs in container", "which "+p.engine.Name+" does not list", "nothing was touched")
+		contains(t, n.Must(1, "verify").Stdout, "container alpha (", "does not list it")
+		if word := answer(t, "127.0.0.1:7001"); word != "one" {
+			t.Errorf("alpha answers %q", word)
+		}
+	})
+	same(t, alpha, n.Service("alpha"))
+	n.Must(0, "upgrade")
+	n.Healthy(3)
+	n.Must(0, "verify")
+}
