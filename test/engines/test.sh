@@ -1,7 +1,8 @@
 #!/bin/bash
 # Runs what depends on the engine on each engine of the matrix, or on those named: the tests
-# of package containers, and the tests of the protocol, of crashes, of sick nodes and of a compute
-# node with a guest. It continues after a failure, and prints a table at the end.
+# of package containers, the tests of the protocol, of crashes, of sick nodes and of a compute
+# node with a guest, and for a built one an upgrade of the machine's own engine to it. It continues
+# after a failure, and prints a table at the end.
 #
 #	test.sh DIRECTORY [NAME...]
 #
@@ -45,6 +46,11 @@ for name; do
 	engine=${name%%-*}
 	PATH=$path test/make/gotest.sh -count=1 -timeout 30m "./containers/$engine" || result=FAILED status=1
 	PATH=$path test/make/gotest.sh -count=1 -timeout 60m -run "^($tests)\$/^$engine\$" ./test/e2e || result=FAILED status=1
+	case $components in
+	*containerd@*)
+		KOLLET_TEST_NEWER_ENGINE=${built//$'\n'/:} test/make/gotest.sh -count=1 -run "^TestNewerEngine\$/^$engine\$" ./test/e2e || result=FAILED status=1
+		;;
+	esac
 	table+=$(printf '%-20s %s, %d min %02d s' "$name" "$result" $(((SECONDS - start) / 60)) $(((SECONDS - start) % 60)))$'\n'
 done
 printf '\n=== engines\n%s' "$table"

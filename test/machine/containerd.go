@@ -69,7 +69,6 @@ func NewContainerd(t TB, options ...ContainerdOption) *Containerd {
 // NewContainerdAt does the same with its data in root, which is kept when the test ends.
 func NewContainerdAt(t TB, root string, options ...ContainerdOption) *Containerd {
 	t.Helper()
-	program := program(t, "containerd")
 	dir := Dir(t, "containerd")
 	run := fmt.Sprintf("/run/containerd-%d", count())
 	e := &Containerd{Address: run + "/containerd.sock", Root: root, run: run}
@@ -82,13 +81,6 @@ func NewContainerdAt(t TB, root string, options ...ContainerdOption) *Containerd
 	}
 	e.d = &daemon{
 		t: t, name: "containerd", log: filepath.Join(dir, "containerd.log"),
-		make: func() *exec.Cmd {
-			cmd := exec.Command(program, "--config", config)
-			for _, option := range options {
-				option(t, filepath.Join(dir, "bin"), cmd)
-			}
-			return cmd
-		},
 		probe: func(ctx context.Context) error {
 			conn, err := new(net.Dialer).DialContext(ctx, "unix", e.Address)
 			if err != nil {
@@ -97,11 +89,22 @@ func NewContainerdAt(t TB, root string, options ...ContainerdOption) *Containerd
 			return conn.Close()
 		},
 	}
+	e.d.make = func() *exec.Cmd {
+		cmd := e.d.command("containerd", "--config", config)
+		for _, option := range options {
+			option(t, filepath.Join(dir, "bin"), cmd)
+		}
+		return cmd
+	}
 	t.Cleanup(e.LosePower)
 	e.d.tellOnFailure()
 	e.Start()
 	return e
 }
+
+// Use has the next start use the programs in some directories, written as in PATH, before
+// those of the machine: another version of containerd and of runc.
+func (e *Containerd) Use(path string) { e.d.first = path }
 
 // Start starts containerd again after Stop or Kill, with the same data. It does nothing
 // if containerd is running.

@@ -35,14 +35,36 @@ type daemon struct {
 	make  func() *exec.Cmd
 	probe func(context.Context) error // returns nil if the daemon answers
 
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has exited
+	first string // directories, as in PATH, whose programs come before the machine's own
+	cmd   *exec.Cmd
+	done  chan struct{} // closed when it has exited
+}
+
+// command returns a command of the daemon's program, which finds other programs where that is.
+func (d *daemon) command(name string, args ...string) *exec.Cmd {
+	d.t.Helper()
+	path := d.path()
+	cmd := exec.Command(find(d.t, name, path), args...)
+	cmd.Env = append(os.Environ(), "PATH="+path)
+	return cmd
+}
+
+func (d *daemon) path() string {
+	if d.first == "" {
+		return os.Getenv("PATH")
+	}
+	return d.first + ":" + os.Getenv("PATH")
 }
 
 // program returns the path of a program that a Debian package installs.
 func program(t TB, name string) string {
 	t.Helper()
-	for _, dir := range filepath.SplitList(os.Getenv("PATH") + ":/usr/sbin:/usr/bin:/sbin") {
+	return find(t, name, os.Getenv("PATH"))
+}
+
+func find(t TB, name, path string) string {
+	t.Helper()
+	for _, dir := range filepath.SplitList(path + ":/usr/sbin:/usr/bin:/sbin") {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return path

@@ -57,7 +57,6 @@ func DockerImages(root string) DockerOption { return func(s *dockerSetup) { s.im
 // addresses without TLS.
 func Dockerd(t TB, options ...DockerOption) *Docker {
 	t.Helper()
-	dockerd := program(t, "dockerd")
 	dir := Dir(t, "docker")
 	var setup dockerSetup
 	for _, option := range options {
@@ -99,9 +98,9 @@ func Dockerd(t TB, options ...DockerOption) *Docker {
 	args = append(args, setup.args...)
 	e.d = &daemon{
 		t: t, name: "dockerd", log: dir + "/dockerd.log",
-		make:  func() *exec.Cmd { return exec.Command(dockerd, args...) },
 		probe: e.ping,
 	}
+	e.d.make = func() *exec.Cmd { return e.d.command("dockerd", args...) }
 	t.Cleanup(e.LosePower)
 	e.d.tellOnFailure()
 	e.Start()
@@ -166,6 +165,10 @@ func (e *Docker) Start() {
 	e.d.start()
 	e.PID = e.d.cmd.Process.Pid
 }
+
+// Use has the next start use the programs in some directories, written as in PATH, before
+// those of the machine: another version of Docker, of containerd and of runc.
+func (e *Docker) Use(path string) { e.d.first = path }
 
 // Stop stops dockerd as an operator would, and thereby containers without
 // live-restore.
