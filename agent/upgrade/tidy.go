@@ -134,15 +134,20 @@ func (t *transaction) promote(ctx context.Context, s generation.Service) error {
 	return t.node.Engine.Start(ctx, c.ID)
 }
 
-// name gives a container its service's plain name and restart policy. If another
-// container keeps the name, this one has to serve under its own.
+// name gives a container its service's plain name and restart policy. If it cannot have
+// the name, for example because another container keeps it, it has to serve under its own.
 func (t *transaction) name(ctx context.Context, c containers.Container, s generation.Service) error {
-	err := t.node.Engine.Update(ctx, c.ID, s.Name, s.Spec.Restart)
-	if err == nil || unanswering(err) || c.Spec.Name == s.Name {
+	update := func(name string) error { return t.node.Engine.Update(ctx, c.ID, name, s.Spec.Restart) }
+	if c.Spec.Name == s.Name {
+		return update(s.Name)
+	}
+	// A name that it keeps is drift, which nothing would repair but an upgrade.
+	err := persist(ctx, func() error { return update(s.Name) })
+	if err == nil || unanswering(err) {
 		return err
 	}
 	t.node.Note(s.Name, "its container keeps the name %s: %v", c.Spec.Name, err)
-	return t.node.Engine.Update(ctx, c.ID, c.Spec.Name, s.Spec.Restart)
+	return update(c.Spec.Name)
 }
 
 // evict removes a container that was created manually under a service's name. The

@@ -42,3 +42,16 @@ func TestReplacedContainerLosesItsName(t *testing.T) {
 		})
 	}
 }
+
+// The same holds for the container that takes the name.
+func TestServiceGetsItsName(t *testing.T) {
+	for fails, want := range map[int]string{0: "a", 1: "a", 2: "a", 3: "a1"} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &renaming{fails: fails}
+			tx := newTransaction(&node.Node{Root: t.TempDir(), Engine: e}, nil, generation.Generation{Number: 1})
+			if err := tx.name(t.Context(), made("a", 1), generation.Service{Name: "a"}); err != nil || e.name != want {
+				t.Errorf("after %d failures: name %q, want %q, %v", fails, e.name, want, err)
+			}
+		})
+	}
+}
