@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kollet/kollet/agent/journal"
@@ -164,7 +165,7 @@ func (v *victim) ended() error {
 // watch looks for services that run twice, until the returned function is called.
 func (v *victim) watch() (twice func() error) {
 	return watching(func() error {
-		for name, all := range v.serving() {
+		for name, all := range v.among(recent.look()) {
 			if len(all) > 1 {
 				return fmt.Errorf("%s ran twice at one time: processes %v", name, all)
 			}
@@ -173,7 +174,9 @@ func (v *victim) watch() (twice func() error) {
 	})
 }
 
-// watching looks every 20 ms, until the returned function is called, which returns the first
+const watchPeriod = 20 * time.Millisecond
+
+// watching looks every watchPeriod, until the returned function is called, which returns the first
 // error.
 func watching(look func() error) (result func() error) {
 	end, found := make(chan struct{}), make(chan error, 1)
@@ -187,7 +190,7 @@ func watching(look func() error) (result func() error) {
 			case <-end:
 				found <- nil
 				return
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(watchPeriod):
 			}
 		}
 	}()
@@ -198,37 +201,78 @@ func watching(look func() error) (result func() error) {
 }
 
 // serving returns the processes past their gates of each service, at one time.
-func (v *victim) serving() map[string][]int {
+func (v *victim) serving() map[string][]int { return v.among(tinies()) }
+
+// among does the same with command lines of processes.
+func (v *victim) among(lines map[int]string) map[string][]int {
 	all := map[string][]int{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			if name := v.serves(pid); name != "" {
-				all[name] = append(all[name], pid)
-			}
+	for pid, line := range lines {
+		if name := v.serves(line); name != "" {
+			all[name] = append(all[name], pid)
 		}
 	}
 	for name, pids := range all {
 		if len(pids) > 1 { // the first may have exited before the last began to serve
-			all[name] = slices.DeleteFunc(pids, func(pid int) bool { return v.serves(pid) != name })
+			all[name] = slices.DeleteFunc(pids, func(pid int) bool { return v.serves(tiny(pid)) != name })
 		}
 	}
 	return all
 }
 
-// serves returns the service that a process is, past its gate; empty if it is none.
-func (v *victim) serves(pid int) string {
-	program, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // before its gate it is kollet-start
-	if string(program) != "tiny\n" {
-		return ""
-	}
-	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+// serves returns the service that a process past its gate with a command line is; empty if
+// it is none.
+func (v *victim) serves(line string) string {
 	for i, name := range services {
-		if strings.Contains(string(line), fmt.Sprintf("\x00serve\x00127.0.0.1:%d\x00", v.port+i)) {
+		if strings.Contains(line, fmt.Sprintf("\x00serve\x00127.0.0.1:%d\x00", v.port+i)) {
 			return name
 		}
 	}
 	return ""
+}
+
+// tiny returns the command line of a service's process past its gate: before, it is
+// kollet-start.
+func tiny(pid int) string {
+	program, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if string(program) != "tiny\n" {
+		return ""
+	}
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return string(line)
+}
+
+// tinies returns those of all processes that have one.
+func tinies() map[int]string {
+	all := map[int]string{}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if line := tiny(pid); line != "" {
+				all[pid] = line
+			}
+		}
+	}
+	return all
+}
+
+// recent is what the watches of all nodes look at: a look costs as much as all else that
+// a node's test does.
+var recent recently
+
+type recently struct {
+	mutex sync.Mutex
+	at    time.Time
+	lines map[int]string
+}
+
+// look returns what tinies returns, or returned at most watchPeriod ago.
+func (r *recently) look() map[int]string {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if time.Since(r.at) > watchPeriod {
+		r.at, r.lines = time.Now(), tinies()
+	}
+	return r.lines
 }
 
 // clean requires that the engine has no other containers than those of the services.
