@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"fmt"
 	"io"
 	"math/bits"
 	"os"
@@ -198,19 +199,44 @@ func TestCommandLineIsBounded(t *testing.T) {
 }
 
 func TestKillGroup(t *testing.T) {
-	member := child(t, "sleep", "1000")
-	host.KillGroup(member.Process.Pid) // leads no group
-	host.KillGroup(0)
-	if exited, err := open(t, member.Process.Pid).Exited(0); exited || err != nil {
-		t.Errorf("not a leader: %v, %v", exited, err)
-	}
-	leader := exec.Command("sleep", "1000")
-	leader.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := leader.Start(); err != nil {
-		t.Fatal(err)
-	}
-	host.KillGroup(leader.Process.Pid)
-	if err := leader.Wait(); err == nil {
-		t.Error("the group was not killed")
+	host.Real().KillGroup(0)
+	const script = `sh -c 'echo child $$; exec sleep 1000' &
+(sh -c 'echo grandchild $$; exec sleep 1000'; :) &
+setsid sh -c 'echo elsewhere $$; exec sleep 1000' &
+wait`
+	for name, leads := range map[string]bool{"its own": true, "this test's": false} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command("sh", "-c", script)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: leads}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			started := map[string]*host.Process{}
+			for range 3 {
+				var name string
+				var pid int
+				if _, err := fmt.Fscanln(out, &name, &pid); err != nil {
+					t.Fatal(err)
+				}
+				started[name] = open(t, pid)
+			}
+			host.Real().KillGroup(cmd.Process.Pid)
+			for _, name := range []string{"child", "grandchild"} {
+				if exited, err := started[name].Exited(time.Minute); !exited || err != nil {
+					t.Errorf("%s exited: %v, %v", name, exited, err)
+				}
+			}
+			if exited, err := started["elsewhere"].Exited(0); exited || err != nil {
+				t.Errorf("the process of another group exited: %v, %v", exited, err)
+			}
+			_ = started["elsewhere"].Signal(syscall.SIGKILL)
+			if err := cmd.Wait(); err == nil {
+				t.Error("the process was not killed")
+			}
+		})
 	}
 }

@@ -204,11 +204,43 @@ func wasKilled(status string) bool {
 	return zombie && threads > 1
 }
 
-// KillGroup kills the process group that a process leads. It does nothing if the
-// process leads none. The caller makes sure that the number still means the
-// intended process.
-func KillGroup(pid int) {
-	if group, err := unix.Getpgid(pid); pid > 1 && err == nil && group == pid {
+// KillGroup kills the process group that a process leads. One that leads none, such as a
+// command that crun runs in a container, is killed with those of its descendants that are in
+// its group. The caller makes sure that the number still means the intended process.
+func (h Host) KillGroup(pid int) {
+	group, err := unix.Getpgid(pid)
+	switch {
+	case pid <= 1 || err != nil:
+	case group == pid:
 		_ = unix.Kill(-group, unix.SIGKILL)
+	default:
+		for _, member := range h.freeze(pid, group) {
+			_ = unix.Kill(member, unix.SIGKILL)
+		}
 	}
+}
+
+// freeze stops a process and its descendants in a group, and returns them. A process that is
+// stopped starts no others, and does not reap those that have exited: their numbers stay theirs.
+func (h Host) freeze(pid, group int) []int {
+	frozen := []int{pid}
+	_ = unix.Kill(pid, unix.SIGSTOP)
+	for found := true; found; {
+		found = false
+		all, _ := h.Processes()
+		for _, other := range all {
+			if slices.Contains(frozen, other) {
+				continue
+			}
+			parent, err := h.Parent(other)
+			if err != nil || !slices.Contains(frozen, parent) {
+				continue
+			}
+			if g, err := unix.Getpgid(other); err == nil && g == group {
+				_ = unix.Kill(other, unix.SIGSTOP)
+				frozen, found = append(frozen, other), true
+			}
+		}
+	}
+	return frozen
 }

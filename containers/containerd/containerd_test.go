@@ -79,5 +79,5 @@ func TestRestrictedLimits(t *testing.T) {
 	must(t, err)
 	id, err := engine.Create(t.Context(), containers.Spec{Name: "nova-libvirt", Image: base.ID, Ulimits: []containers.Ulimit{{Name: "memlock", Soft: 1 << 20, Hard: 1 << 20}}})
 	must(t, err)
-	wantError(t, engine.Start(t.Context(), id), "nova-libvirt", "error setting rlimit", "CAP_SYS_RESOURCE", "ulimits of the service")
+	wantError(t, engine.Start(t.Context(), id), "nova-libvirt", "rlimit", "CAP_SYS_RESOURCE", "ulimits of the service")
 }

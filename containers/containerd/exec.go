@@ -207,7 +207,7 @@ func (e *Engine) discard(ctx context.Context, process client.Process, task strin
 // kill kills a command and its process group: otherwise health probes that hang
 // would pile up.
 func kill(process client.Process) {
-	host.KillGroup(int(process.Pid())) // runc starts each command in a session of its own (setsid(2))
+	host.Real().KillGroup(int(process.Pid()))
 	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
 	defer cancel()
 	_ = process.Kill(ctx, syscall.SIGKILL)

@@ -26,6 +26,11 @@ const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 // devicePermissions are those of `docker run --device`.
 const devicePermissions = "rwm"
 
+// specVersion is the version of the OCI runtime specification that specs are written for, as
+// containerd 1.6 writes them. crun 1.8, which is Debian 12's, refuses newer ones, and a spec
+// has nothing that is newer.
+const specVersion = "1.0.2"
+
 // toOCI converts a canonical spec for the runtime, so that the container has the
 // same environment as with Docker. c is the new container; its snapshot exists,
 // because user names are looked up in it.
@@ -38,6 +43,7 @@ func (e *Engine) toOCI(ctx context.Context, c *ctr.Container, spec containers.Sp
 		hostname = c.ID[:12]
 	}
 	opts := []oci.SpecOpts{
+		version,
 		oci.WithHostname(hostname),
 		oci.WithNewPrivileges, // as with Docker; sudo in an image needs it
 		process(spec, image, hostname),
@@ -61,6 +67,11 @@ func (e *Engine) toOCI(ctx context.Context, c *ctr.Container, spec containers.Sp
 		opts = append(opts, seccomp.WithDefaultProfile()) // last: it depends on the capabilities
 	}
 	return oci.GenerateSpec(e.in(ctx), e.client, c, opts...)
+}
+
+func version(_ context.Context, _ oci.Client, _ *ctr.Container, s *specs.Spec) error {
+	s.Version = specVersion
+	return nil
 }
 
 // process sets the command, its environment and its limits.

@@ -42,6 +42,6 @@ func (e *Engine) killExec(ctx context.Context, exec string) {
 	if again, err := e.client.ContainerExecInspect(ctx, exec); err != nil || !again.Running || again.Pid != state.Pid {
 		return
 	}
-	host.KillGroup(state.Pid) // runc starts each command in a session of its own (setsid(2))
+	host.Real().KillGroup(state.Pid)
 	_ = process.Signal(unix.SIGKILL)
 }

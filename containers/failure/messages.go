@@ -15,6 +15,11 @@ var messages = []struct {
 	// runc: https://github.com/opencontainers/runc
 	{LimitRefused, anyEngine, []string{"error setting rlimit"}, "libcontainer/init_linux.go: setupRlimits"},
 	{CapsRefused, anyEngine, []string{"unable to apply caps"}, "libcontainer/init_linux.go: finalizeNamespace"},
+	// crun: https://github.com/containers/crun
+	{LimitRefused, anyEngine, []string{"setrlimit `", "operation not permitted"}, "src/libcrun/linux.c: libcrun_set_rlimits"},
+	{CapsRefused, anyEngine, []string{"capset: operation not permitted"}, "src/libcrun/linux.c: set_required_caps"},
+
+	// the kernel
 	{DiskFull, anyEngine, []string{"no space left on device"}, "ENOSPC, strerror(3)"},
 
 	// Docker: https://github.com/moby/moby
