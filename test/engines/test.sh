@@ -42,6 +42,7 @@ for name; do
 	path=${built//$'\n'/:}${built:+:}$PATH
 	printf '\n=== %s\n' "$name"
 	(export PATH=$path && versions "$name")
+	case $components in *crun*) export KOLLET_MACHINE_CGROUPS=v1 ;; *) unset KOLLET_MACHINE_CGROUPS ;; esac
 	start=$SECONDS result=ok
 	engine=${name%%-*}
 	PATH=$path test/make/gotest.sh -count=1 -timeout 30m "./containers/$engine" || result=FAILED status=1

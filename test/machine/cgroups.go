@@ -28,7 +28,7 @@ func NewCgroups(t testing.TB) Cgroups {
 		t.Fatal(err)
 	}
 	c := Cgroups{t, map[string]string{}}
-	for hierarchy := range c.Of(os.Getpid()) {
+	for hierarchy := range c.all(os.Getpid()) {
 		for _, m := range mounted {
 			first, _, _ := strings.Cut(hierarchy, ",")
 			if hierarchy == "" && m.FSType == "cgroup2" || hierarchy != "" && slices.Contains(strings.Split(m.VFSOptions, ","), first) {
@@ -48,8 +48,15 @@ func (c Cgroups) Hierarchies() []string { return slices.Sorted(maps.Keys(c.mount
 // Mount returns where a hierarchy is mounted.
 func (c Cgroups) Mount(hierarchy string) string { return c.mounts[hierarchy] }
 
-// Of returns the cgroups of a process by hierarchy.
+// Of returns the cgroups of a process by hierarchy, in those that are mounted.
 func (c Cgroups) Of(pid int) map[string]string {
+	c.t.Helper()
+	of := c.all(pid)
+	maps.DeleteFunc(of, func(hierarchy, _ string) bool { return c.mounts[hierarchy] == "" })
+	return of
+}
+
+func (c Cgroups) all(pid int) map[string]string {
 	c.t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {

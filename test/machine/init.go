@@ -100,6 +100,9 @@ func prepare(dir string, hostNetwork bool) error {
 	if hostNetwork {
 		return keepResolver(resolv, resolvErr)
 	}
+	if err := onlyCgroupV1(); err != nil {
+		return err
+	}
 	if err := remountSys(); err != nil {
 		return err
 	}
@@ -184,28 +187,58 @@ func keepResolver(content []byte, err error) error {
 // sysfs(5) shows those of the namespace in which it was mounted. Mounts below the old
 // /sys, mainly the cgroup hierarchies, are moved.
 func remountSys() error {
-	const old = "/run/.sys"
 	below, err := mountsBelow("/sys")
 	if err != nil {
 		return err
 	}
+	return remount("/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, below)
+}
+
+// onlyCgroupV1 hides the cgroup v2 hierarchy from the machine if a variable says so. crun
+// refuses one that is beside those of version 1 and has a controller.
+func onlyCgroupV1() error {
+	if os.Getenv(cgroupsVar) != "v1" {
+		return nil
+	}
+	mounted, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	if err != nil {
+		return err
+	}
+	var first []string
+	for _, m := range mounted {
+		if m.FSType == "cgroup" {
+			first = append(first, m.Mountpoint)
+		} else if err := unix.Unmount(m.Mountpoint, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", m.Mountpoint, err)
+		}
+	}
+	// crun also looks for the directory.
+	return remount("/sys/fs/cgroup", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, first)
+}
+
+// remount mounts a new file system over a directory, and keeps some of the mounts below it.
+func remount(dir, fstype string, flags uintptr, below []string) error {
+	const old = "/run/.old"
 	if err := os.Mkdir(old, 0o700); err != nil {
 		return err
 	}
-	if err := unix.Mount("/sys", old, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("keep the old /sys: %w", err)
+	if err := unix.Mount(dir, old, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("keep the old %s: %w", dir, err)
 	}
-	if err := unix.Mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("mount /sys: %w", err)
+	if err := unix.Mount(fstype, dir, fstype, flags, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", dir, err)
 	}
 	for _, path := range below {
-		from := old + strings.TrimPrefix(path, "/sys")
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return fmt.Errorf("keep %s: %w", path, err)
+		}
+		from := old + strings.TrimPrefix(path, dir)
 		if err := unix.Mount(from, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return fmt.Errorf("keep %s: %w", path, err)
 		}
 	}
 	if err := unix.Unmount(old, unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("unmount the old /sys: %w", err)
+		return fmt.Errorf("unmount the old %s: %w", dir, err)
 	}
 	return os.Remove(old)
 }

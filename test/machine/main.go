@@ -21,6 +21,9 @@ const (
 	groupVar = "KOLLET_MACHINE_CGROUP"
 	netVar   = "KOLLET_MACHINE_NET"
 
+	// v1: only cgroups of version 1. Test runs set it.
+	cgroupsVar = "KOLLET_MACHINE_CGROUPS"
+
 	stageInit   = "init"
 	stageInside = "inside"
 )
