@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,10 +39,16 @@ type run struct {
 // imagine makes the attempts of a run.
 func (r run) imagine(t *testing.T) (made []attempt, table string) {
 	t.Helper()
+	return r.imaginePart(t, part{})
+}
+
+// imaginePart does the same for a part of the plan.
+func (r run) imaginePart(t *testing.T, of part) (made []attempt, table string) {
+	t.Helper()
 	file, err := progress.Open(r.path, progress.Program{}, false)
 	check(t, err)
 	defer file.Close()
-	q := newQueue(r.suite, newEarlier(file, "TestImagined/engine", r.scenarios()), r.seed, 0)
+	q := newQueue(r.suite, newEarlier(file, "TestImagined/engine", r.scenarios()), r.seed, of, 0)
 	calls := []string{"one", "two", "three"}
 	for a, ok := q.next(); ok; a, ok = q.next() {
 		if made = append(made, a); len(made) > r.number {
@@ -84,6 +91,32 @@ func TestAttemptsContinue(t *testing.T) {
 	made, table := run{imagined{}, path, 9, 1000, all}.imagine(t)
 	if len(made) > 0 || !slices.Contains(sums(table), "36") {
 		t.Errorf("a run after all: %d attempts\n%s", len(made), table)
+	}
+}
+
+func TestPartsMakeTheWhole(t *testing.T) {
+	seen := map[string]int{}
+	for _, text := range []string{"1/5", "2/5", "3/5", "4/5", "5/5"} {
+		of, err := parse(text)
+		check(t, err)
+		r := run{imagined{}, filepath.Join(t.TempDir(), "progress"), 1, 1000, all}
+		made, _ := r.imaginePart(t, of)
+		for _, a := range made {
+			if a.last().at > 0 {
+				seen[a.scenario.name+a.strikes[0].String()+strconv.Itoa(a.strikes[0].at)]++
+			}
+		}
+		if attempts := len(made) - imaginedCounts; attempts < imaginedAttempts/5-3 || attempts > imaginedAttempts/5+3 {
+			t.Errorf("%s has %d of %d attempts", text, attempts, imaginedAttempts)
+		}
+	}
+	if len(seen) != 4*3*2 {
+		t.Errorf("%d faults in all parts, want %d", len(seen), 4*3*2)
+	}
+	for _, wrong := range []string{"1", "0/2", "3/2", "1/2/3", "-1/2", "one"} {
+		if of, err := parse(wrong); err == nil {
+			t.Errorf("%s is %v", wrong, of)
+		}
 	}
 }
 
@@ -173,7 +206,7 @@ func TestWhatIsRecordedIsRemembered(t *testing.T) {
 }
 
 func TestNoNodeWaitsForAttemptThatEndedItsTest(t *testing.T) {
-	q := newQueue(imagined{}, newEarlier(nil, "TestImagined/engine", imagined{}.scenarios()), 1, 0)
+	q := newQueue(imagined{}, newEarlier(nil, "TestImagined/engine", imagined{}.scenarios()), 1, part{}, 0)
 	for range q.scenarios() {
 		q.next()
 	}

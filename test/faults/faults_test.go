@@ -183,6 +183,7 @@ func (callSuite) run(v *victim, f fault, t *trigger, args []string) nodetest.Out
 const (
 	seedVar = "KOLLET_CHAOS_SEED"
 	timeVar = "KOLLET_CHAOS_TIME" // for each suite; 0: as long as it takes
+	partVar = "KOLLET_CHAOS_PART" // of the attempts, such as 2/3
 
 	defaultSeed = 1
 	defaultTime = 10 * time.Second
@@ -201,6 +202,24 @@ func settings(t testing.TB) (seed uint64, limit time.Duration) {
 		check(t, err)
 	}
 	return seed, limit
+}
+
+func chosenPart(t testing.TB) part {
+	t.Helper()
+	p, err := parse(os.Getenv(partVar))
+	check(t, err)
+	return p
+}
+
+// parse returns the part that a text means; an empty one is the whole.
+func parse(text string) (p part, err error) {
+	if text == "" {
+		return part{}, nil
+	}
+	if _, err := fmt.Sscanf(text+"\n", "%d/%d\n", &p.n, &p.of); err != nil || p.n < 1 || p.n > p.of {
+		return p, fmt.Errorf("%s: expected a part, such as 2/3, got %q", partVar, text)
+	}
+	return p, nil
 }
 
 // number returns a number from the environment, or what make test uses.
@@ -229,6 +248,7 @@ func attack(t *testing.T, start func(testing.TB, int) nodetest.Engine, suites fu
 		image.Image{Tag: tag}.Push(t, registry.Addr, "test/tiny")
 	}
 	seed, limit := settings(t)
+	of := chosenPart(t)
 	var q *queue
 	var once sync.Once
 	name := t.Name()
@@ -239,7 +259,7 @@ func attack(t *testing.T, start func(testing.TB, int) nodetest.Engine, suites fu
 				engine := start(t, i)
 				s := suites(t, engine)
 				v := newVictim(t, engine, registry, 7100+100*i)
-				once.Do(func() { q = newQueue(s, newEarlier(file, name, s.scenarios()), seed, limit) })
+				once.Do(func() { q = newQueue(s, newEarlier(file, name, s.scenarios()), seed, of, limit) })
 				q.work(t, s, v, i)
 			})
 		}

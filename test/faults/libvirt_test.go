@@ -32,7 +32,7 @@ func attackLibvirt(t *testing.T, engine nodetest.Engine) {
 	seed, limit := settings(t)
 	h := newHypervisor(t, engine, registry, seed)
 	s := libvirtSuite{newKillSuite(engine), rand.New(rand.NewPCG(seed, 2))}
-	q := newQueue(s, newEarlier(file, t.Name(), s.scenarios()), seed, limit)
+	q := newQueue(s, newEarlier(file, t.Name(), s.scenarios()), seed, chosenPart(t), limit)
 	for a, ok := q.next(); ok && !t.Failed(); a, ok = q.next() {
 		begun := time.Now()
 		r, err := h.try(s, a)

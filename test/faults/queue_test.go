@@ -16,6 +16,7 @@ import (
 type queue struct {
 	suite
 	earlier *earlier
+	part    part
 	limit   time.Duration // 0: none
 
 	mutex    sync.Mutex
@@ -30,8 +31,8 @@ type queue struct {
 	table
 }
 
-func newQueue(s suite, e *earlier, seed uint64, limit time.Duration) *queue {
-	q := &queue{suite: s, earlier: e, limit: limit, random: rand.New(rand.NewPCG(seed, uint64(len(e.made)))), counted: map[string][]string{}, waiting: map[string][]attempt{}}
+func newQueue(s suite, e *earlier, seed uint64, of part, limit time.Duration) *queue {
+	q := &queue{suite: s, earlier: e, part: of, limit: limit, random: rand.New(rand.NewPCG(seed, uint64(len(e.made)))), counted: map[string][]string{}, waiting: map[string][]attempt{}}
 	q.changed = sync.NewCond(&q.mutex)
 	q.table = table{rows: map[string]*row{}, operator: map[string]int{}, began: time.Now()}
 	for _, s := range q.scenarios() {
@@ -165,15 +166,25 @@ func (q *queue) follow(f finished) {
 	}
 }
 
-// plan puts every fault at every call of every scenario.
+// part is one of several equal parts of a plan, counted from 1. The zero part is the whole plan.
+type part struct{ n, of int }
+
+// has reports whether an attempt is in the part: the n-th of a plan, counted from 0.
+func (p part) has(n int) bool { return p.of == 0 || n%p.of == p.n-1 }
+
+// plan puts every fault at every call of every scenario, or a part of that.
 func (q *queue) plan() {
 	if _, ok := q.suite.(drawn); ok {
 		q.recall()
 	} else {
+		planned := 0
 		for _, s := range q.scenarios() {
 			for _, f := range q.faults() {
 				for n := range possible(q, s, f, q.counted[s.name]) {
-					q.put(attempt{scenario: s, strikes: []strike{{f, n + 1}}})
+					if q.part.has(planned) {
+						q.put(attempt{scenario: s, strikes: []strike{{f, n + 1}}})
+					}
+					planned++
 				}
 			}
 		}
