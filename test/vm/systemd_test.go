@@ -19,7 +19,7 @@ func TestUnderSystemd(t *testing.T) {
 		name: "systemd", seed: "nocloud", direct: true, memory: 3072, nodeFile: tinyNode("v1"),
 		tools: func(dir string) {
 			tinyImages(t)(dir)
-			placeTests(t, filepath.Join(dir, "checkout"), "e2e")
+			placeTests(t, filepath.Join(dir, "checkout"), "e2e", "faults")
 		},
 	})
 	n.powerOn()
@@ -27,6 +27,9 @@ func TestUnderSystemd(t *testing.T) {
 	contains(t, n.must("stat", "--file-system", "--format", "%T", "/sys/fs/cgroup"), "cgroup2fs")
 	n.must("cp", "-r", toolsDir+"/checkout", checkout)
 	n.test(t, "e2e", "TestTinyGuests")
+	// Each attempt takes longer than on a machine that is not emulated.
+	n.test(t, "faults", "TestBirths", "KOLLET_CHAOS_TIME=90s")
+	n.test(t, "faults", "TestKillsAtAnyMoment", "KOLLET_CHAOS_KILLS=15")
 }
 
 // checkout has programs and tests on the node where a checkout has them.
@@ -54,15 +57,17 @@ func placeTests(t *testing.T, dir string, packages ...string) {
 }
 
 // test runs a test of another package on the node, which is its machine. It has a network of
-// its own, because the node's services use the same ports.
-func (n *node) test(t *testing.T, name, test string) {
+// its own, because the node's services use the same ports. settings are for its environment.
+func (n *node) test(t *testing.T, name, test string, settings ...string) {
 	t.Run(test, func(t *testing.T) {
 		dir := func(path string) string { return filepath.Join(checkout, path) }
-		a := n.do(
-			"unshare", "--net", "--", "sh", "-c", `ip link set lo up && cd "$0" && exec env "$@"`, dir("test/"+name),
-			"KOLLET_MACHINE=inside", "KOLLET_MACHINE_DIR="+dir("machine"), "KOLLET_MACHINE_CGROUP=/kollet-test", "TMPDIR="+dir("machine/tmp"),
-			"PATH="+dir("bin")+":/usr/sbin:/usr/bin:/sbin:/bin", "KOLLET_TINY="+dir("bin/tiny"), "KOLLET_VERIFIER="+dir("model"),
-			"./tests", "-test.v", fmt.Sprint("-test.timeout=", workTime-time.Minute), "-test.run=^"+test+"$")
+		argv := append([]string{
+			"unshare", "--net", "--", "sh", "-c", `ip link set lo up && cd "$0" && exec env "$@"`, dir("test/" + name),
+			"KOLLET_MACHINE=inside", "KOLLET_MACHINE_DIR=" + dir("machine"), "KOLLET_MACHINE_CGROUP=/kollet-test", "TMPDIR=" + dir("machine/tmp"),
+			"PATH=" + dir("bin") + ":/usr/sbin:/usr/bin:/sbin:/bin", "KOLLET_TINY=" + dir("bin/tiny"), "KOLLET_VERIFIER=" + dir("model"),
+		}, settings...)
+		a := n.do(append(argv,
+			"./tests", "-test.v", fmt.Sprint("-test.timeout=", workTime-time.Minute), "-test.run=^"+test+"$")...)
 		t.Logf("exit status %d\n%s%s", a.Status, a.Stdout, a.Stderr)
 		if a.Status != 0 || !strings.Contains(a.Stdout, "--- PASS: "+test+" ") {
 			t.Errorf("%s failed, or was not run", test)
