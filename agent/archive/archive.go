@@ -62,13 +62,15 @@ func List(file string) ([]Image, error) {
 }
 
 func damaged(file string, err error) error {
-	if errors.Is(err, errNone) || errors.Is(err, errNotFile) {
+	if errors.Is(err, errNone) || errors.Is(err, errTooMany) || errors.Is(err, errNotFile) {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return fmt.Errorf("%s: the archive is damaged or truncated: %w; copy it again", file, err)
 }
 
 var errNone = errors.New("not an image archive: it has neither manifest.json nor index.json; create one with docker save, or with skopeo copy to docker-archive")
+
+var errTooMany = fmt.Errorf("not an image archive: it has more than %d files, or %d MiB of names; create one with docker save, or with skopeo copy to docker-archive", maxFiles, maxNames>>20)
 
 func list(content *tar.Reader) ([]Image, error) {
 	files := newContents()
@@ -205,6 +207,10 @@ type Content struct {
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+	// Docker knows these too; nothing writes them today.
+	xzMagic    = []byte{0xfd, '7', 'z', 'X'}
+	bzip2Magic = []byte("BZh")
 )
 
 // maxWindow is the window of zstd --ultra -22. A file may ask for more memory than

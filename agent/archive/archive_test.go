@@ -231,6 +231,30 @@ func image(t testing.TB, format string, ids []string, layers ...string) []entry 
 	return nil
 }
 
+// nested is an index with many references to the file a.
+func nested(n int) string {
+	return `{"manifests":[` + strings.Repeat(`{"digest":"a"},`, n) + `{"digest":"a"}]}`
+}
+
+// Any tar file may have an archive's name, such as a backup.
+func TestTooManyFiles(t *testing.T) {
+	for name, c := range map[string]struct{ files, length int }{
+		"files": {60_000, 1},
+		"names": {20, 900_000},
+	} {
+		var all bytes.Buffer
+		w := tar.NewWriter(&all)
+		for range c.files {
+			check(t, w.WriteHeader(&tar.Header{Name: strings.Repeat("n", c.length), Mode: 0o600}))
+		}
+		check(t, w.Close())
+		_, err := archive.List(write(t, all.Bytes()))
+		if err == nil || !strings.Contains(err.Error(), "not an image archive: it has more than") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestDamagedLayers(t *testing.T) {
 	a, b := strings.Repeat("layer a ", 1000), strings.Repeat("layer b ", 1000)
 	both := []string{sha(a), sha(b)}
@@ -252,15 +276,18 @@ func TestDamagedLayers(t *testing.T) {
 		"saved, a layer less":           {image(t, "saved", both, a), "has 1 layers, and its configuration says 2"},
 		"saved, one that the engine has": {slices.DeleteFunc(image(t, "saved", both, a, b),
 			func(e entry) bool { return e.name == "1/layer.tar" }), ""},
-		"layout":                         {image(t, "layout", both, a, b), ""},
-		"layout, compressed":             {image(t, "layout", both, a, compressed), ""},
-		"layout, another layer":          {image(t, "layout", both, a, a), "is not the one in its image's configuration"},
-		"layout, a damaged layer":        {replaced(image(t, "layout", both, a, b), 1, a), "blobs/sha256/" + sha(b) + " is damaged: its checksum is sha256:" + sha(a)},
-		"layout, a damaged manifest":     {replaced(image(t, "layout", both, a, b), 3, "{}"), " is damaged: its checksum is sha256:" + sha("{}")},
-		"layout, an artifact":            {image(t, "layout", nil, a), ""},
-		"an index that contains itself":  {[]entry{{"index.json", `{"manifests":[{"digest":"../index.json"}]}`}}, ""},
-		"a link in a circle":             {append(image(t, "saved", both, a), entry{"1/layer.tar", "-> layer.tar"}), "has 1 layers"},
-		"saved, a link to another layer": {append(image(t, "saved", []string{sha(a), sha(a)}, a, ""), entry{"1/layer.tar", "-> ../0/layer.tar"}), ""},
+		"layout":                          {image(t, "layout", both, a, b), ""},
+		"layout, compressed":              {image(t, "layout", both, a, compressed), ""},
+		"layout, another layer":           {image(t, "layout", both, a, a), "is not the one in its image's configuration"},
+		"layout, a damaged layer":         {replaced(image(t, "layout", both, a, b), 1, a), "blobs/sha256/" + sha(b) + " is damaged: its checksum is sha256:" + sha(a)},
+		"layout, a damaged manifest":      {replaced(image(t, "layout", both, a, b), 3, "{}"), " is damaged: its checksum is sha256:" + sha("{}")},
+		"layout, an artifact":             {image(t, "layout", nil, a), ""},
+		"an index that contains itself":   {[]entry{{"index.json", `{"manifests":[{"digest":"../index.json"}]}`}}, ""},
+		"indexes that contain each other": {append([]entry{{"index.json", nested(200)}}, entry{"blobs/a", nested(200)}), ""},
+		"saved, xz":                       {image(t, "saved", both, a, "\xfd7zXZ\x00 and more"), ""},
+		"saved, a link that is replaced":  {append([]entry{{"1/layer.tar", "-> ../0/layer.tar"}}, image(t, "saved", both, a, a)...), "layer 1/layer.tar is not the one"},
+		"a link in a circle":              {append(image(t, "saved", both, a), entry{"1/layer.tar", "-> layer.tar"}), "has 1 layers"},
+		"saved, a link to another layer":  {append(image(t, "saved", []string{sha(a), sha(a)}, a, ""), entry{"1/layer.tar", "-> ../0/layer.tar"}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, packed(t, c.files...))
