@@ -33,14 +33,17 @@ func Limit(e containers.Engine, limit time.Duration) containers.Engine {
 
 // call waits for an answer.
 func call[T any](ctx context.Context, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeoutCause(ctx, limit, errSilent)
 	defer cancel()
 	answer, err := do(limited)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	// Otherwise the deadline was another one, for example the engine's own.
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(limited), errSilent) {
 		err = &silent{err, limit}
 	}
 	return answer, err
 }
+
+var errSilent = errors.New("no answer")
 
 // act waits for an answer that says only that something was done.
 func act(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
@@ -81,7 +84,8 @@ func (e *engine) Start(ctx context.Context, id string) error {
 }
 
 func (e *engine) Stop(ctx context.Context, id string, grace time.Duration) error {
-	return act(ctx, e.limit+grace, func(ctx context.Context) error { return e.Engine.Stop(ctx, id, grace) })
+	// An engine that waits for what cannot be killed does answer, later.
+	return act(ctx, grace+max(e.limit, 2*containers.KillTime), func(ctx context.Context) error { return e.Engine.Stop(ctx, id, grace) })
 }
 
 func (e *engine) Update(ctx context.Context, id, name string, restart containers.Restart) error {

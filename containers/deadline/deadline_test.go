@@ -88,6 +88,20 @@ func TestSilentEngine(t *testing.T) {
 	}
 }
 
+// An engine's error that a deadline of its own has passed is an answer.
+func TestEnginesDeadline(t *testing.T) {
+	err := deadline.Limit(impatient{}, time.Minute).Start(t.Context(), "c")
+	if errors.Is(err, containers.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the engine's deadline", err)
+	}
+}
+
+type impatient struct{ containers.Engine }
+
+func (impatient) Start(context.Context, string) error {
+	return fmt.Errorf("start the shim: %w", context.DeadlineExceeded)
+}
+
 // A caller that gives up earlier gets its own error.
 func TestCallersDeadline(t *testing.T) {
 	for name, c := range calls {
