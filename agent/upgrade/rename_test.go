@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
@@ -53,5 +54,37 @@ func TestServiceGetsItsName(t *testing.T) {
 				t.Errorf("after %d failures: name %q, want %q, %v", fails, e.name, want, err)
 			}
 		})
+	}
+}
+
+// silent is an engine that does not answer some requests.
+type silent struct {
+	containers.Engine
+	updates int
+}
+
+func (e *silent) Update(context.Context, string, string, containers.Restart) error {
+	e.updates++
+	return containers.ErrUnreachable
+}
+
+func (e *silent) Inspect(context.Context, string) (containers.Container, error) {
+	return containers.Container{ID: "manual"}, nil
+}
+
+func (e *silent) Stop(context.Context, string, time.Duration) error { return nil }
+
+func (e *silent) Remove(context.Context, string) error { return containers.ErrUnreachable }
+
+// What follows a commit is tried again as a whole if the engine does not answer.
+func TestEngineThatIsAwayAfterACommit(t *testing.T) {
+	e := &silent{}
+	n := &node.Node{Root: t.TempDir(), Engine: e}
+	tx := newTransaction(n, nil, generation.Generation{Number: 1})
+	if err := tx.name(t.Context(), made("a", 1), generation.Service{Name: "a"}); !errors.Is(err, containers.ErrUnreachable) || e.updates != 1 {
+		t.Errorf("name: %d updates, %v", e.updates, err)
+	}
+	if err := tx.evict(t.Context(), "a", "a1"); !errors.Is(err, containers.ErrUnreachable) {
+		t.Errorf("evict: %v", err)
 	}
 }

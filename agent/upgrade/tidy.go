@@ -142,9 +142,16 @@ func (t *transaction) name(ctx context.Context, c containers.Container, s genera
 		return update(s.Name)
 	}
 	// A name that it keeps is drift, which nothing would repair but an upgrade.
-	err := persist(ctx, func() error { return update(s.Name) })
-	if err == nil || unanswering(err) {
+	var away error // promote is tried again
+	err := persist(ctx, func() error {
+		err := update(s.Name)
+		if unanswering(err) {
+			away, err = err, nil
+		}
 		return err
+	})
+	if err == nil {
+		return away
 	}
 	t.node.Note(s.Name, "its container keeps the name %s: %v", c.Spec.Name, err)
 	return update(c.Spec.Name)
@@ -163,7 +170,11 @@ func (t *transaction) evict(ctx context.Context, name, id string) error {
 	if err := t.node.Engine.Stop(ctx, other.ID, 0); err != nil {
 		return err
 	}
-	if err := t.node.Engine.Remove(ctx, other.ID); err != nil && !unanswering(err) {
+	err = t.node.Engine.Remove(ctx, other.ID)
+	if unanswering(err) {
+		return err
+	}
+	if err != nil {
 		t.node.Note(name, "kept the container that was created manually under its name: %v", err)
 		return nil
 	}
