@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,10 @@ func TestUnlisted(t *testing.T) {
 			root = strings.TrimPrefix(at, n.Generations)
 		}
 		n.file(n.process(pid, "libvirtd\x00", at, root)+"/cgroup", "4:pids:"+cgroup+"\n0::/\n")
+		n.file(fmt.Sprintf("%s/%d/stat", n.Host.Proc, pid), fmt.Sprintf("%d (a) S 2 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 100 99", pid))
 	}
+	n.dir(n.Host.Proc + "/2")
+	n.file(n.Host.Proc+"/2/comm", "containerd-shim\n")
 	in(20, "/kollet/"+id("a"), open)
 	in(21, "/kollet/"+id("b"), open)
 	in(22, "/system.slice/docker-"+id("b")+".scope", open) // the same container
@@ -26,6 +30,11 @@ func TestUnlisted(t *testing.T) {
 	in(31, "/kollet/"+id("d"), "")                         // another program's container
 	in(32, "/kollet-guests-"+id("e"), open)                // a guest that was moved
 	in(33, "/", open)
+	in(34, "/docker/"+id("e")+"/kollet/"+id("a"), open) // the engine runs in a container
+	// A guest that was left by a container that was removed.
+	n.file(n.process(35, qemu("left"), open, "/000003/nova-libvirt/gate")+"/cgroup", "4:pids:/kollet/"+id("9")+"\n")
+	in(36, "/kollet/"+id("8"), open) // its mounts cannot be read
+	n.file(n.Host.Proc+"/36/mountinfo", strings.Repeat("x", 1<<20))
 	n.dir(n.Host.Proc + "/40") // exited while it was inspected
 
 	got, err := n.Unlisted([]string{id("a")})
@@ -33,7 +42,7 @@ func TestUnlisted(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
-	n.file(n.process(50, "libvirtd\x00", open, "/000003/nova-libvirt/gate")+"/cgroup", "0::/kollet/"+id("f")+"\n")
+	in(50, "/kollet/"+id("f"), open)
 	if got, err := n.Unlisted(nil); err != nil || len(got) != 3 {
 		t.Errorf("got %v, %v; want three", got, err)
 	}

@@ -118,7 +118,7 @@ func (h Host) CgroupOf(pid int) (Cgroup, error) {
 // name them. ErrExited, wrapped, if it is not.
 func (h Host) ContainerCgroup(pid int, id string) (Cgroup, error) {
 	at, err := h.Membership(pid)
-	if Gone(err) || err == nil && !at.names(id) {
+	if Gone(err) || err == nil && !at.Names(id) {
 		return Cgroup{}, fmt.Errorf("process %d is not in container %.12s: %w", pid, id, ErrExited)
 	}
 	if err != nil {
@@ -156,12 +156,12 @@ func (h Host) Runs(pid int, id string) bool {
 	threads, _ := filepath.Glob(h.ProcessPath(pid, "task/*")) // the pattern is well-formed
 	return slices.ContainsFunc(threads, func(thread string) bool {
 		at, err := readMembership(filepath.Join(thread, "cgroup"))
-		return err == nil && at.names(id) && !exited(thread)
+		return err == nil && at.Names(id) && !exited(thread)
 	})
 }
 
-// names reports whether any path names a container.
-func (m Membership) names(container string) bool {
+// Names reports whether any path names a container.
+func (m Membership) Names(container string) bool {
 	for _, at := range m {
 		if cgroupNamed(at, container) != "" {
 			return true
@@ -172,13 +172,16 @@ func (m Membership) names(container string) bool {
 
 // containerCgroup is how engines name the cgroup of a container: by its id, or for systemd
 // ENGINE-ID.scope.
-var containerCgroup = regexp.MustCompile(`/(?:[a-z]+-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)`)
+var containerCgroup = regexp.MustCompile(`^(?:[a-z]+-)?([0-9a-f]{64})(?:\.scope)?$`)
 
-// Container returns the id of the container in whose cgroup a process is, "" if it is in none.
+// Container returns the id of the container in whose cgroup a process is, "" if it is in none. If
+// its engine runs in a container itself, the id is that of the inner one.
 func (m Membership) Container() string {
-	for _, at := range m {
-		if found := containerCgroup.FindStringSubmatch(at); found != nil {
-			return found[1]
+	for _, hierarchy := range slices.Sorted(maps.Keys(m)) {
+		for _, part := range slices.Backward(strings.Split(m[hierarchy], "/")) {
+			if found := containerCgroup.FindStringSubmatch(part); found != nil {
+				return found[1]
+			}
 		}
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -370,6 +371,8 @@ func TestContainerOfProcess(t *testing.T) {
 		"/kollet/" + id + "0":                        "",
 		"/system.slice/docker.service":               "",
 		"/":                                          "",
+		// An engine that runs in a container.
+		"/docker/" + strings.Repeat("f", 64) + "/kollet/" + id: id,
 	} {
 		if got := (host.Membership{"name=systemd": "/", "pids": at}).Container(); got != want {
 			t.Errorf("%s: got %q", at, got)

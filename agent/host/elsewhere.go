@@ -27,7 +27,7 @@ func (h Host) named(id string, known Membership) (Cgroup, bool, error) {
 		if err != nil {
 			return Cgroup{}, false, err
 		}
-		if !m.names(id) || exited(h.ProcessPath(pid, "")) {
+		if !m.Names(id) || exited(h.ProcessPath(pid, "")) {
 			continue
 		}
 		held := m.inside(known)

@@ -176,7 +176,7 @@ func (h Host) anyThreadIn(pid int, containers []string) bool {
 	threads, _ := filepath.Glob(h.ProcessPath(pid, "task/*/cgroup")) // the pattern is well-formed
 	for _, thread := range threads {
 		m, err := readMembership(thread)
-		if err == nil && slices.ContainsFunc(containers, m.names) {
+		if err == nil && slices.ContainsFunc(containers, m.Names) {
 			return true
 		}
 	}
@@ -218,6 +218,23 @@ func (h Host) KillGroup(pid int) {
 			_ = unix.Kill(member, unix.SIGKILL)
 		}
 	}
+}
+
+// shimName is how the kernel names containerd-shim-runc-v2, the parent of a container's first
+// process with Docker and with containerd: it keeps 15 bytes.
+const shimName = "containerd-shim"
+
+// IsShim reports whether a process looks like the shim of a container.
+func (h Host) IsShim(pid int) bool {
+	name, err := h.CommandName(pid)
+	return err == nil && name == shimName
+}
+
+// HasShim reports whether a process is a child of a shim: the first one of a container, a command
+// that was started in it, or one whose parent exited while the container ran.
+func (h Host) HasShim(pid int) bool {
+	parent, err := h.Parent(pid)
+	return err == nil && h.IsShim(parent)
 }
 
 // freeze stops a process and its descendants in a group, and returns them. A process that is

@@ -78,9 +78,6 @@ func (e *Engine) awaitShims(ctx context.Context, id string, until time.Time) err
 	return nil
 }
 
-// shimName is how the kernel names containerd-shim-runc-v2: it keeps 15 bytes.
-const shimName = "containerd-shim"
-
 // shimsOf reports whether a container's shim runs, and whether containerd cleans up after one
 // that has ended, by their arguments (containerd: pkg/shim/util_unix.go, Command; the last one
 // is the action).
@@ -90,7 +87,7 @@ func shimsOf(id string) (shim, cleaning bool) {
 		return false, false
 	}
 	for _, pid := range pids {
-		if name, err := host.Real().CommandName(pid); err != nil || name != shimName {
+		if !host.Real().IsShim(pid) {
 			continue // a node has many processes, and this is what can be asked fastest
 		}
 		line, err := host.Real().CommandLine(pid)
@@ -124,8 +121,9 @@ func inTheWay(id string, err error) bool {
 		strings.Contains(text, "/"+id+"/") && strings.Contains(text, syscall.ENOENT.Error())
 }
 
-// existing finds the directory in containerd's error.
-var existing = regexp.MustCompile(`mkdir (/\S+): ` + syscall.EEXIST.Error())
+// existing finds a bundle's directory in containerd's error: STATE/NAMESPACE/ID. The state is that of
+// containerd's plugin for tasks.
+var existing = regexp.MustCompile(`^(?:.*: )?mkdir (/\S+/io\.containerd\.runtime\.v2\.task/[^/\s]+/[^/\s]+): ` + syscall.EEXIST.Error())
 
 // removeBundle removes a bundle that is in the way of a new one if it is nobody's: it has no
 // configuration, which is the first that containerd writes there, and nobody is removing it.
@@ -137,7 +135,10 @@ func removeBundle(id string, err error) {
 	if _, cleaning := shimsOf(id); cleaning {
 		return
 	}
-	bundle := found[1]
+	bundle, err := filepath.EvalSymlinks(found[1]) // mounts have paths without links
+	if err != nil {
+		return
+	}
 	if _, err := os.Lstat(filepath.Join(bundle, "config.json")); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}

@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,4 +62,39 @@ func TestShims(t *testing.T) {
 	want(true, true)
 	end()
 	want(false, false)
+}
+
+func TestBundles(t *testing.T) {
+	const id = "0a1b2c3d"
+	state := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(state, link); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		at, text, file string
+		removed        bool
+	}{
+		"one that is empty":           {"io.containerd.runtime.v2.task/kollet/" + id, "mkdir %s: file exists: unknown", "", true},
+		"one with a configuration":    {"io.containerd.runtime.v2.task/kollet/" + id, "mkdir %s: file exists", "config.json", false},
+		"another container's":         {"io.containerd.runtime.v2.task/kollet/" + id + "0", "mkdir %s: file exists", "", false},
+		"another directory with logs": {"containers/" + id, "create: mkdir %s: file exists", "log", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(state, c.at)
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if c.file != "" {
+				if err := os.WriteFile(filepath.Join(dir, c.file), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			removeBundle(id, fmt.Errorf(c.text, filepath.Join(link, c.at)))
+			if _, err := os.Stat(dir); os.IsNotExist(err) != c.removed {
+				t.Errorf("%s: %v", dir, err)
+			}
+			_ = os.RemoveAll(dir)
+		})
+	}
 }

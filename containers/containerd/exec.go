@@ -172,12 +172,12 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 			return int(status.ExitCode()), nil
 		case <-full.C:
 			if output != nil && output.tooLarge() {
-				kill(process)
+				kill(process, task.ID())
 				<-ended
 				return 0, containers.ErrTooMuchOutput
 			}
 		case <-ctx.Done():
-			kill(process)
+			kill(process, task.ID())
 			select {
 			case <-ended:
 				return 0, ctx.Err()
@@ -204,10 +204,14 @@ func (e *Engine) discard(ctx context.Context, process client.Process, task strin
 	io.Close()
 }
 
-// kill kills a command and its process group: otherwise health probes that hang
-// would pile up.
-func kill(process client.Process) {
-	host.Real().KillGroup(int(process.Pid()))
+// kill kills a command in a container and its process group: otherwise health probes that hang
+// would pile up. A command that has exited unnoticed may have left its number to a process
+// of another container or of the host, which is not killed.
+func kill(process client.Process, container string) {
+	pid := int(process.Pid())
+	if cgroups, err := host.Real().Membership(pid); err == nil && cgroups.Names(container) {
+		host.Real().KillGroup(pid)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
 	defer cancel()
 	_ = process.Kill(ctx, syscall.SIGKILL)

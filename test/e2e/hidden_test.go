@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/kollet/kollet/test/machine"
@@ -66,4 +67,36 @@ func hiddenContainers(t *testing.T, p *protocol, hide func(*testNode, func(*test
 	n.Must(0, "upgrade")
 	n.Healthy(3)
 	n.Must(0, "verify")
+}
+
+// Without systemd libvirt moves its guests out of a container's cgroups, but for those that it does
+// not use. A guest lives on in them when the container is removed, and is no hidden container.
+func TestGuestOfRemovedContainer(t *testing.T) {
+	d := machine.Dockerd(t)
+	p := &protocol{engine: nodetest.OnDocker(d), registry: machine.NewRegistry(t)}
+	for _, tag := range []string{"v1", "v2"} {
+		pushTiny(t, p.registry, "test/tiny", tag)
+	}
+	n := newNodeOn(t, p.engine)
+	p.hosting(n, "v1", firstGuest, answers)
+	n.Must(0, "bootstrap")
+	first := n.guests()[firstGuest]
+	groups := machine.NewCgroups(t)
+	var used []string
+	for _, hierarchy := range groups.Hierarchies() {
+		if hierarchy != "" && hierarchy != "pids" && !strings.HasPrefix(hierarchy, "name=") {
+			used = append(used, hierarchy)
+		}
+	}
+	if len(used) == 0 {
+		t.Skip("with cgroup v2 libvirt moves a guest as a whole")
+	}
+	groups.Put(first.PID, "machine", used...)
+	run(t, exec.Command("docker", "--host", d.Socket, "rm", "--force", "alpha"))
+	p.hosting(n, "v2", thirdGuest, answers)
+	n.Must(0, "upgrade", "--force")
+	if now := n.guests()[firstGuest]; now.PID != first.PID {
+		t.Errorf("the guest was process %d, and is %+v", first.PID, now)
+	}
+	check(t, syscall.Kill(first.PID, syscall.SIGKILL))
 }
