@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -71,6 +72,9 @@ func (v *victim) other() string {
 	return "v1"
 }
 
+// startVar says how long services may take to start, if the machine is slow.
+const startVar = "KOLLET_CHAOS_START_PERIOD"
+
 // configure writes a node file. With broken, beta exits by itself soon after it was
 // started.
 func (v *victim) configure(tag string, broken bool) {
@@ -84,6 +88,7 @@ func (v *victim) configure(tag string, broken bool) {
 	if broken {
 		beta = `[fail, "the disk is gone"]`
 	}
+	timing := fmt.Sprintf("start_period: %s, stable: 20ms, interval: 10ms", cmp.Or(os.Getenv(startVar), "15s"))
 	config := `config: [{content: "{{ .vars.word }}\n", dest: /etc/word, owner: root, perm: "0600"}]`
 	v.Write(node.DefaultNodeFile, fmt.Sprintf(`profile: none
 engine: %s
@@ -98,15 +103,15 @@ services:
     guests: {list: [/bin/tiny, say, %s]}
     %s
     %s
-    healthcheck: [{tcp: "127.0.0.1:%d", start_period: 15s, stable: 20ms, interval: 10ms}]
+    healthcheck: [{tcp: "127.0.0.1:%d", %s}]
   beta:
     image: tiny
     pid: host
     command: %s
     depends_on: [alpha]
     %s
-    healthcheck: [{exec: [/bin/tiny, ask, "127.0.0.1:%d"], start_period: 15s, stable: 20ms, interval: 10ms}]
-`, v.engine.Name, v.registry.Addr, tag, v.images, tag, alpha, v.uuid, volumes, config, v.port, beta, config, v.port+1))
+    healthcheck: [{exec: [/bin/tiny, ask, "127.0.0.1:%d"], %s}]
+`, v.engine.Name, v.registry.Addr, tag, v.images, tag, alpha, v.uuid, volumes, config, v.port, timing, beta, config, v.port+1, timing))
 }
 
 // scenario is a command in which calls fail.
