@@ -56,7 +56,13 @@ func (n node) process(pid int, cmdline, at, root string) string {
 		mounts += fmt.Sprintf("101 100 8:1 %s %s rw,relatime - ext4 /dev/sda1 rw\n", root, gate.Dir)
 	}
 	if at != "" {
-		if err := os.Symlink(at, filepath.Join(dir, "root", gate.Dir)); err != nil {
+		if err := os.Remove(filepath.Join(dir, "root", filepath.Dir(gate.Dir))); err != nil {
+			n.t.Fatal(err)
+		}
+		if err := os.Remove(dir + "/root"); err != nil {
+			n.t.Fatal(err)
+		}
+		if err := os.Symlink(n.rootWith(at), dir+"/root"); err != nil {
 			n.t.Fatal(err)
 		}
 	}
@@ -64,6 +70,23 @@ func (n node) process(pid int, cmdline, at, root string) string {
 	n.file(dir+"/mountinfo", mounts)
 	n.file(dir+"/stat", fmt.Sprintf("%d (a) b) S 1 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %d 99", pid, 1000+pid))
 	return dir
+}
+
+// rootWith returns a file system in which a directory of this node is the gate's: without mounts,
+// it is moved there.
+func (n node) rootWith(at string) string {
+	root := filepath.Join(n.Host.Proc, "../roots", strings.ReplaceAll(at, "/", "-"))
+	if _, err := os.Stat(root); err == nil {
+		return root
+	}
+	n.dir(at)
+	n.dir(root + "/" + filepath.Dir(gate.Dir))
+	for _, err := range []error{os.Rename(at, root+gate.Dir), os.Symlink(root+gate.Dir, at)} {
+		if err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	return root
 }
 
 func qemu(name string) string {
@@ -84,6 +107,16 @@ func TestFind(t *testing.T) {
 	n.process(34, "", gate3, "/generations/000003/nova-libvirt/gate")                                               // kernel thread, zombie
 	n.process(35, qemu("short"), gate3, "/gate")
 	n.process(36, qemu("word"), gate3, "/generations/latest/nova-libvirt/gate")
+	// Any user's process may pretend, in namespaces of its own.
+	pretends := n.process(37, qemu("link"), "", "/000003/nova-libvirt/gate")
+	if err := os.Symlink(gate3, pretends+"/root"+gate.Dir); err != nil {
+		t.Fatal(err)
+	}
+	pretends = n.process(38, qemu("circle"), "", "/000003/nova-libvirt/gate")
+	if err := os.Symlink("gate", pretends+"/root"+gate.Dir); err != nil {
+		t.Fatal(err)
+	}
+	n.file(n.process(39, qemu("long"), gate3, "/000003/nova-libvirt/gate")+"/mountinfo", strings.Repeat("x", 1<<20))
 	n.dir(n.Host.Proc + "/40") // exited while it was inspected
 	if err := os.Remove(n.process(41, qemu("ends"), gate3, "/000003/nova-libvirt/gate") + "/stat"); err != nil {
 		t.Fatal(err)

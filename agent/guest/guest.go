@@ -6,6 +6,7 @@
 package guest
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/host"
@@ -120,7 +123,11 @@ func (f Finder) inspect(pid int) (Guest, error) {
 // startedBy finds the generation and service whose gate directory is mounted in
 // the process's file system, and checks that the directory is this node's.
 func (f Finder) startedBy(pid int) (int, string, error) {
+	// Any user's process may look like a guest, and may have any mounts in a namespace of its own.
 	root, err := f.Host.MountRoot(pid, gate.Dir)
+	if errors.Is(err, bufio.ErrTooLong) {
+		return 0, "", nil
+	}
 	if err != nil || root == "" {
 		return 0, "", err
 	}
@@ -142,7 +149,10 @@ func (f Finder) startedBy(pid int) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	theirs, err := os.Stat(f.Host.ProcessPath(pid, "root"+gate.Dir))
+	theirs, err := f.Host.StatInside(pid, gate.Dir)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return 0, "", nil
+	}
 	if err != nil {
 		return 0, "", err
 	}

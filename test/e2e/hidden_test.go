@@ -70,7 +70,7 @@ func hiddenContainers(t *testing.T, p *protocol, hide func(*testNode, func(*test
 }
 
 // Without systemd libvirt moves its guests out of a container's cgroups, but for those that it does
-// not use. A guest lives on in them when the container is removed, and is no hidden container.
+// not use. A guest keeps running in them when the container is removed, and is no hidden container.
 func TestGuestOfRemovedContainer(t *testing.T) {
 	d := machine.Dockerd(t)
 	p := &protocol{engine: nodetest.OnDocker(d), registry: machine.NewRegistry(t)}

@@ -30,7 +30,7 @@ func TestUnderSystemd(t *testing.T) {
 	// On a machine that is emulated each attempt takes longer, and may take a minute.
 	const slow = "KOLLET_CHAOS_START_PERIOD=3m"
 	n.test(t, "faults", "TestBirths", slow, "KOLLET_CHAOS_TIME=90s")
-	n.test(t, "faults", "TestKillsAtAnyMoment", slow, "KOLLET_CHAOS_KILLS=15", "KOLLET_CHAOS_NODES=1")
+	n.test(t, "faults", "TestKillsAtAnyMoment", slow, "KOLLET_CHAOS_TIME=5m", "KOLLET_CHAOS_NODES=1")
 }
 
 // checkout has programs and tests on the node where a checkout has them.
