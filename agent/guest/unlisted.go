@@ -19,7 +19,7 @@ type Unlisted struct {
 // Unlisted returns the first process of each container of this node that is not among the listed
 // ones. An engine loses sight of containers that run if its data directory, its image store or
 // its namespace is switched. What only remains of a container that was removed, such as a guest,
-// is no child of a shim and does not count. A container that was started with the volumes of a
+// is no child of a shim and is ignored. A container that was started with the volumes of a
 // listed one is among those found.
 func (f Finder) Unlisted(listed []string) ([]Unlisted, error) {
 	pids, err := f.Host.Processes()
