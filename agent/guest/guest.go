@@ -1,6 +1,6 @@
 // Package guest finds the QEMU processes that belong to a node's libvirt and
-// keeps them alive while its container is replaced. In the same way it finds containers
-// of the node that no engine lists. It reads /proc and the
+// keeps them alive while its container is replaced. In the same way it finds
+// containers of the node that its engine does not list. It reads /proc and the
 // cgroup hierarchies and asks neither engine nor libvirt, so it also works
 // while both are down.
 package guest

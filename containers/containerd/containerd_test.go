@@ -79,5 +79,9 @@ func TestRestrictedLimits(t *testing.T) {
 	must(t, err)
 	id, err := engine.Create(t.Context(), containers.Spec{Name: "nova-libvirt", Image: base.ID, Ulimits: []containers.Ulimit{{Name: "memlock", Soft: 1 << 20, Hard: 1 << 20}}})
 	must(t, err)
-	wantError(t, engine.Start(t.Context(), id), "nova-libvirt", "rlimit", "CAP_SYS_RESOURCE", "ulimits of the service")
+	refused := "error setting rlimit"
+	if version, err := exec.Command("runc", "--version").Output(); err != nil || strings.HasPrefix(string(version), "crun ") {
+		refused = "setrlimit `RLIMIT_MEMLOCK`"
+	}
+	wantError(t, engine.Start(t.Context(), id), "nova-libvirt", refused, "CAP_SYS_RESOURCE", "ulimits of the service")
 }

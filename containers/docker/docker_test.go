@@ -315,8 +315,8 @@ func TestRestrictedCapabilities(t *testing.T) {
 	must(t, err)
 	id, err := engine.Create(t.Context(), containers.Spec{Name: "nova-libvirt", Image: base.ID, NetworkMode: "host", Privileged: true})
 	must(t, err)
-	wantError(t, engine.Start(t.Context(), id), "nova-libvirt", "capability bounding set", "privileged", "allow all capabilities")
+	wantError(t, engine.Start(t.Context(), id), "nova-libvirt", "unable to apply caps", "capability bounding set", "privileged", "allow all capabilities")
 	id, err = engine.Create(t.Context(), containers.Spec{Name: "limited", Image: base.ID, NetworkMode: "host", Ulimits: []containers.Ulimit{{Name: "memlock", Soft: 1 << 20, Hard: 1 << 20}}})
 	must(t, err)
-	wantError(t, engine.Start(t.Context(), id), "limited", "rlimit", "CAP_SYS_RESOURCE", "ulimits of the service")
+	wantError(t, engine.Start(t.Context(), id), "limited", "error setting rlimit", "CAP_SYS_RESOURCE", "ulimits of the service")
 }

@@ -204,9 +204,13 @@ func onlyCgroupV1() error {
 	if err != nil {
 		return err
 	}
+	isFirst := func(m *mountinfo.Info) bool { return m.FSType == "cgroup" }
+	if !slices.ContainsFunc(mounted, isFirst) {
+		return nil // the second is alone
+	}
 	var first []string
 	for _, m := range mounted {
-		if m.FSType == "cgroup" {
+		if isFirst(m) {
 			first = append(first, m.Mountpoint)
 		} else if err := unix.Unmount(m.Mountpoint, unix.MNT_DETACH); err != nil {
 			return fmt.Errorf("unmount %s: %w", m.Mountpoint, err)
