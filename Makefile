@@ -49,8 +49,9 @@ CHAOS_NODES ?= 4
 # How many kills at any moment make chaos makes on each engine.
 CHAOS_KILLS ?= 500
 # Which part of the faults of the engine, of system calls and of kills make chaos injects, such as
-# 2/3; none: all.
+# 2/3; none: all. And yes to inject none in the recoveries that follow.
 CHAOS_PART ?=
+CHAOS_ONCE ?=
 # Which tests of make chaos, a file from which it continues and to which it appends every
 # attempt, and yes to continue the file of another build.
 CHAOS_TESTS    ?= .
@@ -228,7 +229,7 @@ test-vm: node-image guest images ## first boots, a guest and power losses in vir
 	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
 
 chaos: build guest images ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, and kollet at any moment, lose power at every flush, start guests at any moment, kill kollet while it replaces libvirt; for hours, or CHAOS_TIME for each table; CHAOS_PROGRESS=FILE continues
-	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) KOLLET_CHAOS_KILLS=$(CHAOS_KILLS) KOLLET_CHAOS_NODES=$(CHAOS_NODES) KOLLET_CHAOS_PART=$(CHAOS_PART) \
+	KOLLET_CHAOS_SEED=$(CHAOS_SEED) KOLLET_CHAOS_TIME=$(CHAOS_TIME) KOLLET_CHAOS_KILLS=$(CHAOS_KILLS) KOLLET_CHAOS_NODES=$(CHAOS_NODES) KOLLET_CHAOS_PART=$(CHAOS_PART) KOLLET_CHAOS_ONCE=$(CHAOS_ONCE) \
 	KOLLET_CHAOS_PROGRESS=$(abspath $(CHAOS_PROGRESS)) KOLLET_CHAOS_CONTINUE=$(CHAOS_CONTINUE) \
 		test/make/gotest.sh -count=1 -v -timeout 0 -parallel $(CHAOS_NODES) -run '$(CHAOS_TESTS)' ./test/faults
 

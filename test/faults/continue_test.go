@@ -120,6 +120,19 @@ func TestPartsMakeTheWhole(t *testing.T) {
 	}
 }
 
+func TestOnceHasNoFaultsInRecoveries(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress")
+	r := run{imagined{}, path, 1, 1000, all}
+	made, _ := r.imaginePart(t, part{once: true})
+	if i := slices.IndexFunc(made, func(a attempt) bool { return len(a.strikes) > 1 }); i >= 0 {
+		t.Errorf("the attempt %s was made", made[i])
+	}
+	rest, _ := r.imagine(t)
+	if len(made)+len(rest) != imaginedCounts+imaginedAttempts || len(rest) == 0 {
+		t.Errorf("%d attempts, and %d that follow, want %d", len(made), len(rest), imaginedCounts+imaginedAttempts)
+	}
+}
+
 // sums returns the table's last row.
 func sums(table string) []string {
 	for line := range strings.Lines(table) {

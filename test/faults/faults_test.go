@@ -184,6 +184,7 @@ const (
 	seedVar = "KOLLET_CHAOS_SEED"
 	timeVar = "KOLLET_CHAOS_TIME" // for each suite; 0: as long as it takes
 	partVar = "KOLLET_CHAOS_PART" // of the attempts, such as 2/3
+	onceVar = "KOLLET_CHAOS_ONCE" // yes: no faults in the recoveries that follow
 
 	defaultSeed = 1
 	defaultTime = 10 * time.Second
@@ -208,6 +209,7 @@ func chosenPart(t testing.TB) part {
 	t.Helper()
 	p, err := parse(os.Getenv(partVar))
 	check(t, err)
+	p.once = os.Getenv(onceVar) != ""
 	return p
 }
 

@@ -161,13 +161,19 @@ func (q *queue) learn(f finished) finished {
 
 // follow puts the attempts that follow one.
 func (q *queue) follow(f finished) {
+	if q.part.once {
+		return
+	}
 	for _, s := range f.next {
 		q.put(f.then(s))
 	}
 }
 
 // part is one of several equal parts of a plan, counted from 1. The zero part is the whole plan.
-type part struct{ n, of int }
+type part struct {
+	n, of int
+	once  bool // without what follows an attempt
+}
 
 // has reports whether an attempt is in the part: the n-th of a plan, counted from 0.
 func (p part) has(n int) bool { return p.of == 0 || n%p.of == p.n-1 }
