@@ -27,16 +27,6 @@ type Containerd struct {
 // ContainerdOption changes how containerd is started.
 type ContainerdOption func(t TB, dir string, cmd *exec.Cmd)
 
-// boundedRunc comes before runc in the PATH. Only three commands read a specification
-// with capabilities.
-const boundedRunc = `#!/bin/sh
-PATH=%s
-for word; do
-	case $word in create | run | exec) exec %s "$@" ;; esac
-done
-exec runc "$@"
-`
-
 // BoundedRuntime lets privileged containers and containers with high resource limits
 // start on machines whose capability bounding set is restricted, with the capabilities
 // and limits that are available. On other machines it changes nothing. Shims find runc
@@ -47,14 +37,11 @@ func BoundedRuntime() ContainerdOption {
 		if len(bounded.Missing()) == 0 {
 			return
 		}
-		path := os.Getenv("PATH") + ":/usr/sbin"
-		script := fmt.Sprintf(boundedRunc, path, Runtime(t))
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatalf("make an OCI runtime: %v", err)
+			t.Fatalf("make a directory for an OCI runtime: %v", err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "runc"), []byte(script), 0o755); err != nil {
-			t.Fatalf("make an OCI runtime: %v", err)
-		}
+		path := os.Getenv("PATH") + ":/usr/sbin"
+		writeRuntime(t, filepath.Join(dir, "runc"), path)
 		cmd.Env = append(os.Environ(), "PATH="+dir+":"+path)
 	}
 }

@@ -128,26 +128,6 @@ cp -al "$1/overlay2" "$2" 2>/dev/null || { rm -rf "$2/overlay2"; cp -a "$1/overl
 	}
 }
 
-// Runtime returns the path of the OCI runtime to use: runc, or the runtime of package
-// bounded if the capability bounding set is restricted.
-func Runtime(t TB) string {
-	t.Helper()
-	runc := program(t, "runc")
-	if len(bounded.Missing()) == 0 {
-		return runc
-	}
-	// Enter recognizes the name, so this program can be the runtime.
-	path := filepath.Join(os.Getenv(dirVar), bounded.Name)
-	self, err := os.Executable()
-	if err == nil {
-		err = os.Symlink(self, path)
-	}
-	if err != nil && !os.IsExist(err) {
-		t.Fatalf("make an OCI runtime: %v", err)
-	}
-	return path
-}
-
 // Start starts dockerd again after Stop or Kill, with the same data. It does nothing if
 // dockerd is running.
 func (e *Docker) Start() {
