@@ -21,10 +21,14 @@ type node struct {
 	Finder
 }
 
+// What is mounted at the gates of two generations.
+const gate3, gate12 = "8:1 /state/generations/000003/nova-libvirt/gate", "8:1 /state/generations/000012/nova-libvirt/gate"
+
 func newNode(t *testing.T) node {
 	dir := t.TempDir()
 	n := node{t, Finder{Host: host.Host{Proc: dir + "/proc"}, Generations: dir + "/generations"}}
 	n.dir(n.Host.Proc + "/self")
+	n.file(n.Host.Proc+"/self/mountinfo", "20 1 8:0 / / rw - ext4 /dev/sda rw\n21 20 8:1 /state "+dir+" rw - ext4 /dev/sda1 rw\n22 20 8:2 / /var rw - ext4 /dev/sda2 rw\n")
 	n.dir(n.Host.Proc + "/irq")
 	for _, own := range []string{"000003/nova-libvirt", "000012/nova-libvirt"} {
 		n.dir(n.Generations + "/" + own + "/gate")
@@ -46,47 +50,19 @@ func (n node) file(path, content string) {
 	}
 }
 
-// process adds a process; at is the gate directory that its file system has,
-// empty for none, and root is its root in mountinfo.
-func (n node) process(pid int, cmdline, at, root string) string {
+// process adds a process. at is what is mounted at its gate, as device and root in mountinfo;
+// empty: nothing.
+func (n node) process(pid int, cmdline, at string) string {
 	dir := filepath.Join(n.Host.Proc, strconv.Itoa(pid))
-	n.dir(dir + "/root/" + filepath.Dir(gate.Dir))
+	n.dir(dir)
 	mounts := "100 99 0:50 / / rw - overlay overlay rw\n"
-	if root != "" {
-		mounts += fmt.Sprintf("101 100 8:1 %s %s rw,relatime - ext4 /dev/sda1 rw\n", root, gate.Dir)
-	}
 	if at != "" {
-		if err := os.Remove(filepath.Join(dir, "root", filepath.Dir(gate.Dir))); err != nil {
-			n.t.Fatal(err)
-		}
-		if err := os.Remove(dir + "/root"); err != nil {
-			n.t.Fatal(err)
-		}
-		if err := os.Symlink(n.rootWith(at), dir+"/root"); err != nil {
-			n.t.Fatal(err)
-		}
+		mounts += fmt.Sprintf("101 100 %s %s rw,relatime - ext4 /dev/sda1 rw\n", at, gate.Dir)
 	}
 	n.file(dir+"/cmdline", cmdline)
 	n.file(dir+"/mountinfo", mounts)
 	n.file(dir+"/stat", fmt.Sprintf("%d (a) b) S 1 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %d 99", pid, 1000+pid))
 	return dir
-}
-
-// rootWith returns a file system in which a directory of this node is the gate's: without mounts,
-// it is moved there.
-func (n node) rootWith(at string) string {
-	root := filepath.Join(n.Host.Proc, "../roots", strings.ReplaceAll(at, "/", "-"))
-	if _, err := os.Stat(root); err == nil {
-		return root
-	}
-	n.dir(at)
-	n.dir(root + "/" + filepath.Dir(gate.Dir))
-	for _, err := range []error{os.Rename(at, root+gate.Dir), os.Symlink(root+gate.Dir, at)} {
-		if err != nil {
-			n.t.Fatal(err)
-		}
-	}
-	return root
 }
 
 func qemu(name string) string {
@@ -95,36 +71,28 @@ func qemu(name string) string {
 
 func TestFind(t *testing.T) {
 	n := newNode(t)
-	gate3, gate12 := n.Generations+"/000003/nova-libvirt/gate", n.Generations+"/000012/nova-libvirt/gate"
-	n.dir(n.Generations + "-other/000003/nova-libvirt/gate")
-	n.process(20, qemu("b"), gate3, "/lib/kollet/generations/000003/nova-libvirt/gate")
-	n.process(21, qemu("a"), gate12, "/000012/nova-libvirt/gate")
-	n.process(22, qemu("deleted"), gate3, "/generations/000003/nova-libvirt/gate//deleted")
-	n.process(30, qemu("host"), "", "")                                                                             // in no container
-	n.process(31, qemu("other"), n.Generations+"-other/000003/nova-libvirt/gate", "/x/000003/nova-libvirt/gate")    // another node's
-	n.process(32, qemu("gone"), gate3, "/generations/000099/nova-libvirt/gate")                                     // its generation is gone
-	n.process(33, "libvirtd\x00-name\x00guest=x\x00-uuid\x00y\x00", gate3, "/generations/000003/nova-libvirt/gate") // no guest
-	n.process(34, "", gate3, "/generations/000003/nova-libvirt/gate")                                               // kernel thread, zombie
-	n.process(35, qemu("short"), gate3, "/gate")
-	n.process(36, qemu("word"), gate3, "/generations/latest/nova-libvirt/gate")
-	// Any user's process may pretend, in namespaces of its own.
-	pretends := n.process(37, qemu("link"), "", "/000003/nova-libvirt/gate")
-	if err := os.Symlink(gate3, pretends+"/root"+gate.Dir); err != nil {
-		t.Fatal(err)
-	}
-	pretends = n.process(38, qemu("circle"), "", "/000003/nova-libvirt/gate")
-	if err := os.Symlink("gate", pretends+"/root"+gate.Dir); err != nil {
-		t.Fatal(err)
-	}
-	n.file(n.process(39, qemu("long"), gate3, "/000003/nova-libvirt/gate")+"/mountinfo", strings.Repeat("x", 1<<20))
+	n.process(20, qemu("b"), gate3)
+	n.process(21, qemu("a"), gate12)
+	n.process(22, qemu("deleted"), gate3+"//deleted")
+	n.process(30, qemu("host"), "")                                                // in no container
+	n.process(31, qemu("other"), "8:1 /state/other/000003/nova-libvirt/gate")      // another node's
+	n.process(32, qemu("gone"), "8:1 /state/generations/000099/nova-libvirt/gate") // its generation is gone
+	n.process(33, "libvirtd\x00-name\x00guest=x\x00-uuid\x00y\x00", gate3)         // no guest
+	n.process(34, "", gate3)                                                       // kernel thread, zombie
+	n.process(35, qemu("short"), "8:1 /gate")
+	n.process(36, qemu("word"), "8:1 /state/generations/latest/nova-libvirt/gate")
+	// Any user's process may pretend, in namespaces of its own: with another file system, and any names in it.
+	n.process(37, qemu("disk"), "0:37 /state/generations/000003/nova-libvirt/gate")
+	n.process(38, qemu("names"), "0:37 /state/generations/"+strings.Repeat("0", 1000)+"3/nova-libvirt/gate")
+	n.process(44, qemu("up"), "8:1 /state/generations/000003/nova-libvirt/../gate")
+	n.file(n.process(39, qemu("long"), gate3)+"/mountinfo", strings.Repeat("x", 1<<20))
 	n.dir(n.Host.Proc + "/40") // exited while it was inspected
-	if err := os.Remove(n.process(41, qemu("ends"), gate3, "/000003/nova-libvirt/gate") + "/stat"); err != nil {
+	if err := os.Remove(n.process(41, qemu("ends"), gate3) + "/stat"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(n.process(42, qemu("ends"), gate3, "/000003/nova-libvirt/gate") + "/mountinfo"); err != nil {
+	if err := os.Remove(n.process(42, qemu("ends"), gate3) + "/mountinfo"); err != nil {
 		t.Fatal(err)
 	}
-	n.process(43, qemu("ends"), "", "/000003/nova-libvirt/gate") // its root is gone
 
 	got, err := n.Find()
 	if err != nil {
@@ -142,7 +110,7 @@ func TestFind(t *testing.T) {
 		t.Errorf("among some: %v, %v", got, err)
 	}
 	// A file that cannot be parsed is an error, so that no guest is missed.
-	n.file(n.process(50, qemu("c"), gate3, "/000003/nova-libvirt/gate")+"/stat", "50 (c) S")
+	n.file(n.process(50, qemu("c"), gate3)+"/stat", "50 (c) S")
 	if got, err := n.Find(); err == nil || !strings.HasPrefix(err.Error(), "find guests: process 50: read ") {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -189,14 +157,11 @@ func TestZombie(t *testing.T) {
 // that a guest is the canary, and another node's canary is not this node's.
 func TestCanaries(t *testing.T) {
 	n := newNode(t)
-	own := n.Generations + "/000003/nova-libvirt/gate"
-	other := n.Generations + "-other/000003/nova-libvirt/gate"
-	n.dir(other)
 	canary := "qemu-system-x86_64\x00-name\x00guest=" + CanaryName + "\x00-uuid\x00" + CanaryUUID + "\x00"
-	n.process(20, canary, own, "/generations/000003/nova-libvirt/gate")
-	n.process(21, canary, other, "/generations-other/000003/nova-libvirt/gate")
-	n.process(22, qemu(CanaryName), own, "/generations/000003/nova-libvirt/gate")
-	n.process(23, strings.Replace(canary, CanaryName, "vm", 1), own, "/generations/000003/nova-libvirt/gate")
+	n.process(20, canary, gate3)
+	n.process(21, canary, "8:1 /state/other/000003/nova-libvirt/gate")
+	n.process(22, qemu(CanaryName), gate3)
+	n.process(23, strings.Replace(canary, CanaryName, "vm", 1), gate3)
 	for _, c := range []struct {
 		name string
 		find func() ([]Guest, error)

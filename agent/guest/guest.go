@@ -16,8 +16,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/host"
 )
@@ -124,42 +122,44 @@ func (f Finder) inspect(pid int) (Guest, error) {
 // the process's file system, and checks that the directory is this node's.
 func (f Finder) startedBy(pid int) (int, string, error) {
 	// Any user's process may look like a guest, and may have any mounts in a namespace of its own.
-	root, err := f.Host.MountRoot(pid, gate.Dir)
+	at, err := f.Host.MountedAt(pid, gate.Dir)
 	if errors.Is(err, bufio.ErrTooLong) {
 		return 0, "", nil
 	}
-	if err != nil || root == "" {
+	if err != nil || at.Path == "" {
 		return 0, "", err
 	}
-	// root ends in NNNNNN/SERVICE/gate; "//deleted" follows if the generation
-	// was removed while the guest ran.
-	parts := strings.Split(strings.TrimSuffix(root, "//deleted"), "/")
-	if len(parts) < 3 {
+	own, err := f.origin()
+	if err != nil {
+		return 0, "", err
+	}
+	// "//deleted" follows if the generation was removed while the guest ran.
+	below, ours := strings.CutPrefix(strings.TrimSuffix(at.Path, "//deleted"), strings.TrimSuffix(own.Path, "/")+"/")
+	parts := strings.Split(below, "/") // NNNNNN/SERVICE/gate
+	if !ours || at.Major != own.Major || at.Minor != own.Minor || len(parts) != 3 || parts[2] != "gate" {
 		return 0, "", nil
 	}
-	generation, err := strconv.Atoi(parts[len(parts)-3])
+	generation, err := strconv.Atoi(parts[0])
 	if err != nil {
 		return 0, "", nil
 	}
-	service := parts[len(parts)-2]
-	ours, err := os.Stat(filepath.Join(f.Generations, parts[len(parts)-3], service, "gate"))
+	_, err = os.Lstat(filepath.Join(f.Generations, below))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, "", nil
 	}
+	return generation, parts[1], err
+}
+
+// origin returns the origin of the generations, the zero one if there are none.
+func (f Finder) origin() (host.Origin, error) {
+	path, err := filepath.EvalSymlinks(f.Generations)
+	if errors.Is(err, fs.ErrNotExist) {
+		return host.Origin{}, nil
+	}
 	if err != nil {
-		return 0, "", err
+		return host.Origin{}, err
 	}
-	theirs, err := f.Host.StatInside(pid, gate.Dir)
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-		return 0, "", nil
-	}
-	if err != nil {
-		return 0, "", err
-	}
-	if !os.SameFile(ours, theirs) {
-		return 0, "", nil
-	}
-	return generation, service, nil
+	return f.Host.OriginOf(path)
 }
 
 // parseArguments recognises QEMU as libvirt starts it: -name guest=NAME,… and

@@ -31,7 +31,7 @@ const (
 
 func (n node) add(p proc) {
 	n.t.Helper()
-	dir := n.process(p.pid, strings.NewReplacer(" ", "\x00", "~", " ").Replace(p.args)+"\x00", "", "")
+	dir := n.process(p.pid, strings.NewReplacer(" ", "\x00", "~", " ").Replace(p.args)+"\x00", "")
 	n.family(dir, p)
 }
 
@@ -61,8 +61,7 @@ func (n *node) libvirt(args string, guests bool) {
 	n.add(proc{pid: shim, parent: 1, session: shim, args: "shim", fds: []string{"/dev/null", "pipe:[100]", "pipe:[101]"}})
 	n.add(proc{pid: first, parent: shim, session: first, args: args, fds: []string{"/dev/null", "pipe:[100]", "/dev/null", "socket:[211]"}})
 	if guests {
-		gate := n.Generations + "/000003/nova-libvirt/gate"
-		dir := n.process(vm, qemu("a"), gate, "/generations/000003/nova-libvirt/gate")
+		dir := n.process(vm, qemu("a"), gate3)
 		n.family(dir, proc{
 			pid: vm, parent: shim, session: 19, args: "qemu", fds: []string{"/dev/null", "pipe:[102]", "socket:[200]", "socket:[210]", "anon_inode:[eventfd]"},
 			maps: "7f00-7f10 rw-s 00000000 00:01 7 /memfd:ram (deleted)\n7f20-7f30 rw-s 00000000 00:0e 8 anon_inode:kvm-vcpu:0\n7f40-7f50 r--s 00000000 08:01 9 /usr/lib/cache\n",
@@ -257,7 +256,7 @@ func TestSortAgain(t *testing.T) {
 	n.add(proc{pid: 40, parent: shim, session: 39, args: "passt"})                                     // for the next one
 	n.add(proc{pid: 41, parent: shim, session: first, args: "tool", fds: []string{"socket:[400]"}})    // left behind
 	n.add(proc{pid: 42, parent: shim, session: first, args: "backend", fds: []string{"socket:[301]"}}) // of the new guest
-	n.family(n.process(43, qemu("b"), n.Generations+"/000003/nova-libvirt/gate", "/generations/000003/nova-libvirt/gate"), proc{pid: 43, parent: shim, session: 38, args: "qemu", fds: []string{"socket:[300]"}})
+	n.family(n.process(43, qemu("b"), gate3), proc{pid: 43, parent: shim, session: 38, args: "qemu", fds: []string{"socket:[300]"}})
 	got, err := sorter.Sort([]int{30, 31, 40, 41, 42, 43})
 	if err != nil || len(got.Guests) != 1 || !slices.Equal(numbers(got.Helpers), []int{40, 42}) || !slices.Equal(numbers(got.Ending), []int{30, 31, 41}) {
 		t.Errorf("got %+v, %v", got, err)

@@ -10,15 +10,10 @@ import (
 func TestUnlisted(t *testing.T) {
 	n := newNode(t)
 	id := func(digit string) string { return strings.Repeat(digit, 64) }
-	open := n.Generations + "/000003/nova-libvirt/gate"
-	closed := n.Generations + "/000012/nova-libvirt/gate"
-	n.file(open+"/open", "")
+	const open, closed = gate3, gate12
+	n.file(n.Generations+"/000003/nova-libvirt/gate/open", "")
 	in := func(pid int, cgroup, at string) {
-		root := ""
-		if at != "" {
-			root = strings.TrimPrefix(at, n.Generations)
-		}
-		n.file(n.process(pid, "libvirtd\x00", at, root)+"/cgroup", "4:pids:"+cgroup+"\n0::/\n")
+		n.file(n.process(pid, "libvirtd\x00", at)+"/cgroup", "4:pids:"+cgroup+"\n0::/\n")
 		n.file(fmt.Sprintf("%s/%d/stat", n.Host.Proc, pid), fmt.Sprintf("%d (a) S 2 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 100 99", pid))
 	}
 	n.dir(n.Host.Proc + "/2")
@@ -32,7 +27,7 @@ func TestUnlisted(t *testing.T) {
 	in(33, "/", open)
 	in(34, "/docker/"+id("e")+"/kollet/"+id("a"), open) // the engine runs in a container
 	// A guest that was left by a container that was removed.
-	n.file(n.process(35, qemu("left"), open, "/000003/nova-libvirt/gate")+"/cgroup", "4:pids:/kollet/"+id("9")+"\n")
+	n.file(n.process(35, qemu("left"), open)+"/cgroup", "4:pids:/kollet/"+id("9")+"\n")
 	in(36, "/kollet/"+id("8"), open) // its mounts cannot be read
 	n.file(n.Host.Proc+"/36/mountinfo", strings.Repeat("x", 1<<20))
 	n.dir(n.Host.Proc + "/40") // exited while it was inspected

@@ -21,31 +21,58 @@ type Mount struct {
 // MountOf finds the mount that a path is on, of several on top of each other the
 // upper one. The path is absolute and has no symbolic links.
 func (h Host) MountOf(path string) (Mount, error) {
+	m, err := h.mountOf(path)
+	if err != nil {
+		return Mount{}, err
+	}
+	at := Mount{Point: m.Mountpoint}
+	for option := range strings.FieldsSeq(m.Optional) {
+		at.Shared = at.Shared || strings.HasPrefix(option, "shared:")
+		at.Slave = at.Slave || strings.HasPrefix(option, "master:")
+	}
+	return at, nil
+}
+
+// mountOf returns the zero mount if there is none.
+func (h Host) mountOf(path string) (mountinfo.Info, error) {
+	var at mountinfo.Info
 	mounts, err := h.mounts("self", mountinfo.ParentsFilter(filepath.Clean(path)))
 	if err != nil {
-		return Mount{}, fmt.Errorf("find the mount of %s: %w", path, err)
+		return at, fmt.Errorf("find the mount of %s: %w", path, err)
 	}
-	var at Mount
 	for _, m := range mounts {
-		if len(m.Mountpoint) < len(at.Point) {
-			continue
-		}
-		at = Mount{Point: m.Mountpoint}
-		for option := range strings.FieldsSeq(m.Optional) {
-			at.Shared = at.Shared || strings.HasPrefix(option, "shared:")
-			at.Slave = at.Slave || strings.HasPrefix(option, "master:")
+		if len(m.Mountpoint) >= len(at.Mountpoint) {
+			at = *m
 		}
 	}
 	return at, nil
 }
 
-// MountRoot returns which directory of its file system a process has mounted at
-// target, "" if none. ErrExited, wrapped, if the process has exited.
-func (h Host) MountRoot(pid int, target string) (string, error) {
-	root := ""
+// Origin is a directory by its file system's device and its path in there, which are the same in
+// all mount namespaces.
+type Origin struct {
+	Major, Minor int
+	Path         string // empty: no directory
+}
+
+// OriginOf returns the origin of a directory, whose path is absolute and has no symbolic links.
+func (h Host) OriginOf(path string) (Origin, error) {
+	m, err := h.mountOf(path)
+	if err != nil || m.Mountpoint == "" {
+		return Origin{}, err
+	}
+	below, err := filepath.Rel(m.Mountpoint, path)
+	return Origin{m.Major, m.Minor, filepath.Join(m.Root, below)}, err
+}
+
+// MountedAt returns the directory that a process has mounted at target, the zero Origin if none.
+// It looks at nothing in the process's file system, where a look may never end.
+// ErrExited, wrapped, if the process has exited.
+func (h Host) MountedAt(pid int, target string) (Origin, error) {
+	var at Origin
 	_, err := h.mounts(number(pid), func(m *mountinfo.Info) (skip, stop bool) {
 		if m.Mountpoint == target {
-			root = m.Root // the last one is on top
+			at = Origin{m.Major, m.Minor, m.Root} // the last one is on top
 		}
 		return true, false
 	})
@@ -53,9 +80,9 @@ func (h Host) MountRoot(pid int, target string) (string, error) {
 		err = ErrExited
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the mounts of process %d: %w", pid, err)
+		return Origin{}, fmt.Errorf("read the mounts of process %d: %w", pid, err)
 	}
-	return root, nil
+	return at, nil
 }
 
 // hierarchies returns where each cgroup hierarchy is mounted: by controller, by

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fakeMounts is a host with the mount table of one process, a number or "self".
@@ -68,7 +70,7 @@ func TestMountOf(t *testing.T) {
 	}
 }
 
-func TestMountRoot(t *testing.T) {
+func TestMountedAt(t *testing.T) {
 	h := fakeMounts(t, "7", `100 99 0:50 / / rw,relatime master:1 - overlay overlay rw,lowerdir=/l
 101 100 8:1 /lib/kollet/generations/000002/old/gate /.kollet/gate rw - ext4 /dev/sda1 rw
 102 100 8:1 /a\040b/000003/nova-libvirt/gate//deleted /.kollet/gate rw,relatime shared:5 - ext4 /dev/sda1 rw
@@ -86,17 +88,62 @@ func TestMountRoot(t *testing.T) {
 		"/.kollet":                      "",
 		"/lib/kollet/generations/00000": "",
 	} {
-		if got, err := h.MountRoot(7, target); err != nil || got != want {
-			t.Errorf("%s: %q, %v", target, got, err)
+		origin := Origin{8, 1, want}
+		switch want {
+		case "":
+			origin = Origin{}
+		case "/":
+			origin = Origin{0, 50, want}
+		}
+		if got, err := h.MountedAt(7, target); err != nil || got != origin {
+			t.Errorf("%s: %v, %v", target, got, err)
 		}
 	}
-	if _, err := h.MountRoot(8, "/"); !errors.Is(err, ErrExited) || !Gone(err) {
+	if _, err := h.MountedAt(8, "/"); !errors.Is(err, ErrExited) || !Gone(err) {
 		t.Errorf("a process that does not exist: %v", err)
 	}
 }
 
+func TestOriginOf(t *testing.T) {
+	h := fakeMounts(t, "self", `20 1 8:0 / / rw - ext4 /dev/sda rw
+21 20 8:1 /vol /var/lib rw - ext4 /dev/sda1 rw
+22 21 8:2 / /var/lib/kollet rw - ext4 /dev/sda2 rw
+23 20 8:3 / /var/lib/kollet rw - ext4 /dev/sda3 rw
+24 20 8:4 / /var/lib/kol rw - ext4 /dev/sda4 rw
+`)
+	for path, want := range map[string]Origin{
+		"/etc":                 {8, 0, "/etc"},
+		"/var/lib":             {8, 1, "/vol"},
+		"/var/lib/other/x":     {8, 1, "/vol/other/x"},
+		"/var/lib/kollet/a/b":  {8, 3, "/a/b"}, // the one on top
+		"/var/lib/kollet":      {8, 3, "/"},
+		"/var/lib/kollet-2/a/": {8, 1, "/vol/kollet-2/a"},
+	} {
+		if got, err := h.OriginOf(path); err != nil || got != want {
+			t.Errorf("%s: %v, %v", path, got, err)
+		}
+	}
+	if got, err := fakeMounts(t, "self", "").OriginOf("/x"); err != nil || got != (Origin{}) {
+		t.Errorf("without mounts: %v, %v", got, err)
+	}
+	if _, err := (Host{Proc: t.TempDir()}).OriginOf("/x"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without /proc: %v", err)
+	}
+	// Both ends of a real bind mount.
+	dir, at := t.TempDir(), t.TempDir()
+	if err := unix.Mount(dir, at, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(at, 0) })
+	ours, err := Real().OriginOf(dir)
+	theirs, err2 := Real().MountedAt(os.Getpid(), at)
+	if err != nil || err2 != nil || ours != theirs || ours.Path == "" {
+		t.Errorf("a bind mount of %v (%v) is %v (%v)", ours, err, theirs, err2)
+	}
+}
+
 // Opening the mounts of a zombie fails with EINVAL.
-func TestMountRootOfZombie(t *testing.T) {
+func TestMountedAtOfZombie(t *testing.T) {
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -111,7 +158,7 @@ func TestMountRootOfZombie(t *testing.T) {
 	if _, err := os.ReadFile(h.ProcessPath(pid, "mountinfo")); err == nil {
 		t.Fatal("a zombie has mounts: the kernel has changed")
 	}
-	if _, err := h.MountRoot(pid, "/"); !errors.Is(err, ErrExited) {
+	if _, err := h.MountedAt(pid, "/"); !errors.Is(err, ErrExited) {
 		t.Errorf("%v", err)
 	}
 }
@@ -129,8 +176,8 @@ func FuzzMounts(f *testing.F) {
 		if at, _ := h.MountOf(path); at.Point == "" && (at.Shared || at.Slave) {
 			t.Error("no mount is shared")
 		}
-		if root, _ := h.MountRoot(1, path); len(root) > len(table) {
-			t.Errorf("%q", root)
+		if at, _ := h.MountedAt(1, path); len(at.Path) > len(table) {
+			t.Errorf("%q", at.Path)
 		}
 		mounts, _ := h.hierarchies()
 		for name, at := range mounts {

@@ -67,37 +67,20 @@ func (h Host) OpenInside(pid int, path string) (*os.File, error) {
 // inside finds a path of a process's file system, as PathInside does, and holds what it
 // found without opening it. The kernel follows the links (openat2(2)): the process
 // cannot change one between two looks at it.
-func (h Host) inside(pid int, path string) (*os.File, error) { return h.resolve(pid, path, 0) }
-
-// StatInside describes a file of a process's file system to which no links lead: kollet would
-// follow them also where the process may not.
-func (h Host) StatInside(pid int, path string) (fs.FileInfo, error) {
-	f, err := h.resolve(pid, path, unix.RESOLVE_NO_SYMLINKS)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.Stat()
-}
-
-// resolve finds a path with more flags of openat2(2) than inside does.
-func (h Host) resolve(pid int, path string, flags uint64) (*os.File, error) {
+func (h Host) inside(pid int, path string) (*os.File, error) {
 	root, err := os.Open(h.ProcessPath(pid, "root"))
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | flags}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(int(root.Fd()), path, &how)
 	for tries := 0; errors.Is(err, unix.EAGAIN) && tries < 100; tries++ { // something was renamed meanwhile
 		fd, err = unix.Openat2(int(root.Fd()), path, &how)
 	}
 	if errors.Is(err, unix.ENOSYS) { // before Linux 5.6
 		var found string
-		if found, err = h.PathInside(pid, path); err == nil && flags != 0 && found != h.ProcessPath(pid, "root"+path) {
-			err = unix.ELOOP
-		}
-		if err == nil {
+		if found, err = h.PathInside(pid, path); err == nil {
 			fd, err = unix.Open(found, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		}
 	}

@@ -39,7 +39,7 @@ func newCutoverNode(t *testing.T) *cutoverNode {
 		Report: func(e node.Event) { c.notes = append(c.notes, e.Text) },
 	}
 	c.write("proc/self/cgroup", "2:pids:/\n")
-	c.write("proc/self/mountinfo", "1 0 0:1 / "+c.dir+"/cgroup rw - cgroup none rw,pids\n")
+	c.write("proc/self/mountinfo", "1 0 0:1 / "+c.dir+"/cgroup rw - cgroup none rw,pids\n2 0 8:1 / "+c.dir+" rw - ext4 /dev/sda1 rw\n")
 	return c
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,19 +49,7 @@ func (c *cutoverNode) guestOf(pid, generation int, name, uuid string) {
 	}
 	c.write(fmt.Sprintf("proc/%d/cmdline", pid), "qemu-system-x86_64\x00-name\x00guest="+name+"\x00-uuid\x00"+uuid+"\x00")
 	c.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (qemu) S 1 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %d 99", pid, 1000+pid))
-	c.write(fmt.Sprintf("proc/%d/mountinfo", pid), fmt.Sprintf("101 100 8:1 /generations/%06d/nova-libvirt/gate %s rw - ext4 /dev/sda1 rw\n", generation, gate.Dir))
-	// Without mounts, the gate's directory is moved to a file system of the generation's processes.
-	root := filepath.Join(c.node.Host.Proc, fmt.Sprintf("../roots/%d", generation))
-	if _, err := os.Stat(root); err != nil {
-		for _, err := range []error{os.MkdirAll(root+filepath.Dir(gate.Dir), 0o755), os.Rename(dir, root+gate.Dir), os.Symlink(root+gate.Dir, dir)} {
-			if err != nil {
-				c.Fatal(err)
-			}
-		}
-	}
-	if err := os.Symlink(root, c.node.Host.ProcessPath(pid, "root")); err != nil {
-		c.Fatal(err)
-	}
+	c.write(fmt.Sprintf("proc/%d/mountinfo", pid), fmt.Sprintf("101 100 8:1 %s %s rw - ext4 /dev/sda1 rw\n", strings.TrimPrefix(dir, c.dir), gate.Dir))
 }
 
 func TestFindGuests(t *testing.T) {
