@@ -105,9 +105,10 @@ func (h Host) Ties(pid int, peers map[uint64]uint64) ([]string, error) {
 				ties = append(ties, fmt.Sprintf("socket:[%d]", peer))
 			}
 		case strings.HasPrefix(target, "/memfd:"), strings.HasPrefix(target, "/dev/shm/"): // it may not be mapped yet
-			var file unix.Stat_t
-			if unix.Stat(h.ProcessPath(pid, "fd/"+number(fd)), &file) == nil { // else it was closed meanwhile
-				ties = append(ties, memory(fmt.Sprintf("%02x:%02x", unix.Major(file.Dev), unix.Minor(file.Dev)), number(int(file.Ino))))
+			// The process chooses the file system, which may never answer: it is not asked.
+			var file unix.Statx_t
+			if unix.Statx(unix.AT_FDCWD, h.ProcessPath(pid, "fd/"+number(fd)), unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &file) == nil { // else it was closed meanwhile
+				ties = append(ties, memory(fmt.Sprintf("%02x:%02x", file.Dev_major, file.Dev_minor), number(int(file.Ino))))
 			}
 		}
 	}
