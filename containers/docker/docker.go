@@ -98,6 +98,10 @@ func imageStore(info system.Info) string {
 	return ""
 }
 
+// policyPodman is the first Podman that can change the restart policy of a container: in 5.0.3
+// UpdateContainer of pkg/api/handlers/libpod/containers.go has no parameter for it.
+const policyPodman = "5.1.0"
+
 // refusePodman returns an error if Podman answers at Docker's address. Podman
 // implements enough of Docker's API to bootstrap a node, but not to upgrade it.
 func (e *Engine) refusePodman(ctx context.Context, info system.Info) error {
@@ -109,8 +113,12 @@ func (e *Engine) refusePodman(ctx context.Context, info system.Info) error {
 		return e.fail("asking docker for its version", err)
 	}
 	if slices.ContainsFunc(version.Components, func(c types.ComponentVersion) bool { return c.Name == "Podman Engine" }) {
-		return fmt.Errorf("podman %s answers at %s, which kollet does not support: it cannot change a container's restart policy, "+
-			"and does not return every setting of a container; use Docker or containerd, see docs/engines.md", version.Version, e.client.DaemonHost())
+		lacks := "it does not return every setting of a container"
+		if versions.LessThan(version.Version, policyPodman) {
+			lacks = "it cannot change a container's restart policy, and does not return every setting of a container"
+		}
+		return fmt.Errorf("podman %s answers at %s, which kollet does not support: %s; use Docker or containerd, see docs/engines.md",
+			version.Version, e.client.DaemonHost(), lacks)
 	}
 	return nil
 }

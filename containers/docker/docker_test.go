@@ -100,19 +100,24 @@ func TestOldEngine(t *testing.T) {
 }
 
 func TestPodmanAnswers(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("API-Version", "1.41")
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/version"):
-			fmt.Fprint(w, `{"Version":"4.3.1","Components":[{"Name":"Podman Engine","Version":"4.3.1"}]}`)
-		default:
-			fmt.Fprint(w, `{"ServerVersion":"4.3.1"}`)
+	for version, changesPolicy := range map[string]bool{"4.3.1": false, "5.0.3": false, "5.1.0": true, "5.8.1": true} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("API-Version", "1.41")
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/version"):
+				fmt.Fprintf(w, `{"Version":%q,"Components":[{"Name":"Podman Engine","Version":%q}]}`, version, version)
+			default:
+				fmt.Fprintf(w, `{"ServerVersion":%q}`, version)
+			}
+		}))
+		defer server.Close()
+		engine := connect(t, "tcp://"+server.Listener.Addr().String())
+		_, err := engine.Info(t.Context())
+		wantError(t, err, "podman "+version, server.Listener.Addr().String(), "does not support", "every setting", "use Docker or containerd")
+		if strings.Contains(err.Error(), "restart policy") == changesPolicy {
+			t.Errorf("%s can change a restart policy: %v, error %q", version, changesPolicy, err)
 		}
-	}))
-	defer server.Close()
-	engine := connect(t, "tcp://"+server.Listener.Addr().String())
-	_, err := engine.Info(t.Context())
-	wantError(t, err, "podman 4.3.1", server.Listener.Addr().String(), "does not support", "use Docker or containerd")
+	}
 }
 
 // TestDocker tests what only Docker has; raw is Docker's own client.
