@@ -19,6 +19,7 @@ type powerRow struct {
 	*logged
 	flushes, between   int // power losses that are possible
 	atFlush, inBetween int // that were replayed
+	known              int // of these, which left the same files as another one
 	old, new, failed   int
 }
 
@@ -46,12 +47,15 @@ func (t *powerTable) row(c cut) *powerRow {
 	return nil
 }
 
-func (t *powerTable) add(c cut, ends string, err error) {
+func (t *powerTable) add(c cut, ends string, known bool, err error) {
 	r := t.row(c)
 	if c.seed == 0 {
 		r.atFlush++
 	} else {
 		r.inBetween++
+	}
+	if known {
+		r.known++
 	}
 	switch {
 	case err != nil:
@@ -67,9 +71,9 @@ func (t *powerTable) add(c cut, ends string, err error) {
 func (t *powerTable) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "in\twrites\trecords\tflushes\tpower lost there\tgroups of writes\tin which it was lost\tends old\tnew\tfailed")
+	fmt.Fprintln(w, "in\twrites\trecords\tflushes\tpower lost there\tgroups of writes\tin which it was lost\tsame files as another\tends old\tnew\tfailed")
 	for _, r := range t.rows {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", r.name, r.last-r.first, len(r.records), r.flushes, r.atFlush, r.between, r.inBetween, r.old, r.new, r.failed)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", r.name, r.last-r.first, len(r.records), r.flushes, r.atFlush, r.between, r.inBetween, r.known, r.old, r.new, r.failed)
 	}
 	_ = w.Flush()
 	fmt.Fprintf(&text, "in %v\n", time.Since(t.began).Round(time.Second))

@@ -2,10 +2,13 @@ package machine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -128,6 +131,20 @@ func unmount(dir string) error {
 		}
 	}
 	return busy
+}
+
+// Files returns a digest of everything that is in the disk's file systems except times.
+func (d *Disk) Files() string {
+	d.t.Helper()
+	digest := sha256.New()
+	cmd := exec.Command(program(d.t, "tar"), "--create", "--sort=name", "--numeric-owner", "--mtime=@0",
+		"--format=posix", "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime", "--xattrs", "--xattrs-include=*",
+		"--directory="+filepath.Dir(d.Parts[0]), filepath.Base(d.Parts[0]), filepath.Base(d.Parts[1]))
+	cmd.Stdout = digest
+	if err := cmd.Run(); err != nil {
+		d.t.Fatalf("read what is on the disk: %v", err)
+	}
+	return hex.EncodeToString(digest.Sum(nil))
 }
 
 // Stop ends the log. The disk must not be mounted.
