@@ -134,7 +134,8 @@ func (v *victim) try(s suite, a attempt) (result, error) {
 		err = v.endGuest()
 	}
 	if err == nil {
-		err = v.goesOn(r.status == 4 || a.last().at%4 == 0)
+		// A service that lost its shim counts as restarting for minutes, in the next attempt too.
+		err = v.goesOn(r.status == 4 || a.killsShims() || a.last().at%4 == 0)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w%s", err, story.String())
@@ -192,8 +193,11 @@ func (v *victim) suffer(s suite, a attempt, before string, armed func() bool, r 
 // restarted reports whether a recovery ended with a service that the engine had to start
 // again. For five minutes kollet does not call it healthy.
 func restarted(a attempt, o nodetest.Outcome) bool {
-	shims := slices.ContainsFunc(a.strikes, func(s strike) bool { return s.fault == killedOld || s.fault == killedNew })
-	return shims && o.Code == 4 && strings.Contains(o.Stderr, "nothing is left to undo") && strings.Contains(o.Stderr, ": restarting (")
+	return a.killsShims() && o.Code == 4 && strings.Contains(o.Stderr, "nothing is left to undo") && strings.Contains(o.Stderr, ": restarting (")
+}
+
+func (a attempt) killsShims() bool {
+	return slices.ContainsFunc(a.strikes, func(s strike) bool { return s.fault == killedOld || s.fault == killedNew })
 }
 
 // settled checks the node until the check succeeds or the suite's patience ends.
