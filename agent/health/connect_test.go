@@ -42,6 +42,25 @@ func TestTCP(t *testing.T) {
 	}
 }
 
+// A dial that the start period cuts off fails a moment before its context ends. The user is
+// told why the others failed.
+func TestDeadlineIsNotTheReason(t *testing.T) {
+	p := nodefile.Probe{TCP: "127.0.0.1:1", StartPeriod: 2 * time.Millisecond, Interval: time.Microsecond, Timeout: time.Second}
+	refused := 0
+	for range 200 {
+		err := Answers(t.Context(), Target{}, p)
+		switch {
+		case err == nil || strings.HasSuffix(err.Error(), "timeout"):
+			t.Fatalf("got %v, want that the connection is refused", err)
+		case strings.HasSuffix(err.Error(), "connection refused"):
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("no error says that the connection is refused")
+	}
+}
+
 func TestHTTP(t *testing.T) {
 	var connections atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -112,7 +112,8 @@ const firstRetry = 10 * time.Millisecond
 // passOnce waits until a probe has passed once, within its start period. late says
 // what it means if it has not.
 func passOnce(ctx context.Context, t Target, p nodefile.Probe, late string) error {
-	ctx, cancel := context.WithTimeout(ctx, p.StartPeriod)
+	end := time.Now().Add(p.StartPeriod)
+	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	wait := firstRetry
 	last := errors.New("no probe completed")
@@ -121,8 +122,8 @@ func passOnce(ctx context.Context, t Target, p nodefile.Probe, late string) erro
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() == nil {
-			last = err // not caused by the deadline
+		if ctx.Err() == nil && time.Now().Before(end) {
+			last = err // not caused by the deadline, at which connections fail before ctx is done
 		}
 		wait = min(wait, p.Interval)
 		if pause(ctx, wait) != nil {
