@@ -6,7 +6,6 @@
 package guest
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -123,9 +122,6 @@ func (f Finder) inspect(pid int) (Guest, error) {
 func (f Finder) startedBy(pid int) (int, string, error) {
 	// Any user's process may look like a guest, and may have any mounts in a namespace of its own.
 	at, err := f.Host.MountedAt(pid, gate.Dir)
-	if errors.Is(err, bufio.ErrTooLong) {
-		return 0, "", nil
-	}
 	if err != nil || at.Path == "" {
 		return 0, "", err
 	}

@@ -1,10 +1,14 @@
 package host
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -35,15 +39,37 @@ func (h Host) MountOf(path string) (Mount, error) {
 
 // mountOf returns the zero mount if there is none.
 func (h Host) mountOf(path string) (mountinfo.Info, error) {
-	var at mountinfo.Info
-	mounts, err := h.mounts("self", mountinfo.ParentsFilter(filepath.Clean(path)))
+	at, err := h.resolve("self", filepath.Clean(path))
 	if err != nil {
-		return at, fmt.Errorf("find the mount of %s: %w", path, err)
+		err = fmt.Errorf("find the mount of %s: %w", path, err)
 	}
-	for _, m := range mounts {
-		if len(m.Mountpoint) >= len(at.Mountpoint) {
-			at = *m
+	return at, err
+}
+
+// resolve returns the mount to which a path of a process leads, from one mount to the next as
+// the kernel does: a mount below a directory on which another one was mounted later is hidden.
+func (h Host) resolve(process, path string) (mountinfo.Info, error) {
+	all, err := h.mounts(process, mountinfo.ParentsFilter(path))
+	if err != nil {
+		return mountinfo.Info{}, err
+	}
+	const outside = 0 // the mount of which the kernel shows only what is below the process's root
+	within := map[int][]*mountinfo.Info{}
+	ids := map[int]bool{}
+	for _, m := range all {
+		ids[m.ID] = true
+	}
+	for _, m := range slices.Backward(all) { // of two at one place, the later one counts
+		parent := m.Parent
+		if parent == m.ID || !ids[parent] {
+			parent = outside
 		}
+		within[parent] = append(within[parent], m)
+	}
+	var at mountinfo.Info
+	for next := within[outside]; len(next) > 0; next = within[at.ID] {
+		delete(within, at.ID)
+		at = *slices.MinFunc(next, func(a, b *mountinfo.Info) int { return len(a.Mountpoint) - len(b.Mountpoint) })
 	}
 	return at, nil
 }
@@ -69,20 +95,17 @@ func (h Host) OriginOf(path string) (Origin, error) {
 // It looks at nothing in the process's file system, where a look may never end.
 // ErrExited, wrapped, if the process has exited.
 func (h Host) MountedAt(pid int, target string) (Origin, error) {
-	var at Origin
-	_, err := h.mounts(number(pid), func(m *mountinfo.Info) (skip, stop bool) {
-		if m.Mountpoint == target {
-			at = Origin{m.Major, m.Minor, m.Root} // the last one is on top
-		}
-		return true, false
-	})
+	at, err := h.resolve(number(pid), target)
 	if Gone(err) || errors.Is(err, unix.EINVAL) { // EINVAL: a zombie has no mounts, fs/proc_namespace.c in the kernel
 		err = ErrExited
 	}
 	if err != nil {
 		return Origin{}, fmt.Errorf("read the mounts of process %d: %w", pid, err)
 	}
-	return at, nil
+	if at.Mountpoint != target {
+		return Origin{}, nil
+	}
+	return Origin{at.Major, at.Minor, at.Root}, nil
 }
 
 // hierarchies returns where each cgroup hierarchy is mounted: by controller, by
@@ -114,5 +137,30 @@ func (h Host) mounts(process string, filter mountinfo.FilterFunc) ([]*mountinfo.
 		return nil, err
 	}
 	defer f.Close()
-	return mountinfo.GetMountsFromReader(f, filter)
+	table, err := shortLines(f)
+	if err != nil {
+		return nil, err
+	}
+	return mountinfo.GetMountsFromReader(table, filter)
+}
+
+// shortLines leaves out lines that a bufio.Scanner would refuse. A user can move what he has
+// mounted into directories so deep that its line is that long; nobody looks for it there.
+func shortLines(in io.Reader) (*bytes.Buffer, error) {
+	var out bytes.Buffer
+	lines := bufio.NewReaderSize(in, bufio.MaxScanTokenSize)
+	for tooLong := false; ; {
+		line, more, err := lines.ReadLine()
+		if err == io.EOF {
+			return &out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !more && !tooLong {
+			out.Write(line)
+			out.WriteByte('\n')
+		}
+		tooLong = more
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,7 +109,7 @@ func TestOriginOf(t *testing.T) {
 	h := fakeMounts(t, "self", `20 1 8:0 / / rw - ext4 /dev/sda rw
 21 20 8:1 /vol /var/lib rw - ext4 /dev/sda1 rw
 22 21 8:2 / /var/lib/kollet rw - ext4 /dev/sda2 rw
-23 20 8:3 / /var/lib/kollet rw - ext4 /dev/sda3 rw
+23 22 8:3 / /var/lib/kollet rw - ext4 /dev/sda3 rw
 24 20 8:4 / /var/lib/kol rw - ext4 /dev/sda4 rw
 `)
 	for path, want := range map[string]Origin{
@@ -142,6 +143,58 @@ func TestOriginOf(t *testing.T) {
 	}
 }
 
+// The kernel lists a mount that cannot be reached any longer, because something was mounted above
+// it, with the path that it had.
+func TestHiddenMounts(t *testing.T) {
+	lib := t.TempDir() + "/lib"
+	kollet := lib + "/kollet"
+	for _, at := range []string{kollet, lib} {
+		if err := errors.Join(os.MkdirAll(at, 0o755), unix.Mount("none", at, "tmpfs", 0, "")); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+	}
+	if err := os.MkdirAll(kollet+"/gate", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := Real().MountOf(kollet); err != nil || at.Point != lib {
+		t.Errorf("%s is on %+v (%v)", kollet, at, err)
+	}
+	if got, err := Real().MountedAt(os.Getpid(), kollet); err != nil || got != (Origin{}) {
+		t.Errorf("%v is mounted there (%v)", got, err)
+	}
+	own, err := Real().OriginOf(kollet + "/gate")
+	if err != nil || own.Path != "/kollet/gate" {
+		t.Errorf("it is %v (%v)", own, err)
+	}
+	at := t.TempDir()
+	if err := unix.Mount(kollet+"/gate", at, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(at, 0) })
+	if got, err := Real().MountedAt(os.Getpid(), at); err != nil || got != own {
+		t.Errorf("got %v (%v), want %v", got, err, own)
+	}
+}
+
+// A user can move a directory in which he has something mounted by FUSE.
+func TestMountsWithLongPaths(t *testing.T) {
+	const before, after = "20 1 8:1 / / rw - ext4 a rw\n", "22 20 8:2 /x /srv rw - ext4 b rw\n"
+	const fixed = "21 20 0:50 / / rw - fuse c rw\n"
+	for length := 64<<10 - len(fixed) - 20; length < 64<<10+20; length++ {
+		h := fakeMounts(t, "self", before+strings.Replace(fixed, " / rw", " /"+strings.Repeat("d", length)+" rw", 1)+after)
+		if at, err := h.MountOf("/srv/a"); err != nil || at.Point != "/srv" {
+			t.Fatalf("with a path of %d bytes: %+v (%v)", length, at, err)
+		}
+	}
+	for _, length := range []int{128 << 10, 1 << 20} {
+		h := fakeMounts(t, "self", before+strings.Replace(fixed, " / rw", " /"+strings.Repeat("d", length)+" rw", 1)+after)
+		if at, err := h.MountOf("/srv/a"); err != nil || at.Point != "/srv" {
+			t.Errorf("with a path of %d bytes: %+v (%v)", length, at, err)
+		}
+	}
+}
+
 // Opening the mounts of a zombie fails with EINVAL.
 func TestMountedAtOfZombie(t *testing.T) {
 	cmd := exec.Command("true")
@@ -168,6 +221,8 @@ func FuzzMounts(f *testing.F) {
 	f.Add("22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n30 22 0:20 / /run\\040x rw - tmpfs run rw\n", "/run x/y")
 	f.Add("32 31 0:29 / /u rw - cgroup2 cgroup2 rw\n33 31 0:30 / /v rw - cgroup cgroup rw,cpu\n", "/u")
 	f.Add(`1 2 3:4 /a\0 /\777\ rw - cgroup c r`, `/\777\`)
+	f.Add("1 2 8:1 / / rw - ext4 a rw\n2 1 8:1 / / rw - ext4 a rw\n3 3 8:1 / / rw - ext4 a rw\n", "/a")
+	f.Add("0 1 8:1 / / rw - ext4 a rw\n1 0 8:1 / / rw - ext4 a rw\n4 0 8:1 / / rw - ext4 a rw\n", "/a")
 	f.Fuzz(func(t *testing.T, table, path string) {
 		h := fakeMounts(t, "1", table)
 		if err := os.Symlink("1", filepath.Join(h.Proc, "self")); err != nil {
