@@ -141,7 +141,9 @@ func (h Host) mounts(process string, filter mountinfo.FilterFunc) ([]*mountinfo.
 	if err != nil {
 		return nil, err
 	}
-	return mountinfo.GetMountsFromReader(table, filter)
+	all, err := mountinfo.GetMountsFromReader(table, filter)
+	// The kernel writes no other mount point, but the parser takes one for it.
+	return slices.DeleteFunc(all, func(m *mountinfo.Info) bool { return !filepath.IsAbs(m.Mountpoint) }), err
 }
 
 // shortLines leaves out lines that a bufio.Scanner would refuse. A user can move what he has
