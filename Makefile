@@ -86,7 +86,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command test test-cloud test-stack test-engines test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images controller-image node-image first-boot test-vm fuzz bench bench-cloud bench-fleet recordings man clean
+.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command test test-cloud test-stack test-engines test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images controller-image node-image first-boot test-vm fuzz corpus bench bench-cloud bench-fleet recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -235,6 +235,9 @@ chaos: build guest images ## let every call of the engine and of the state's fil
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	test/make/fuzz.sh $(FUZZ_TIME)
+
+corpus: ## commit what make fuzz found and reaches more code
+	test/make/fuzz.sh keep
 
 bench: build images ## measure gaps BENCH_ROUNDS (30) times, and more, into build/bench
 	@test/make/deps.sh docker-compose podman
