@@ -103,9 +103,13 @@ func join(key, below string) string {
 	return key + "." + below
 }
 
-// syntax converts yaml.v3's "yaml: line 3: did not find …" to a Problem.
+// syntax converts yaml.v3's "yaml: line 3: did not find …" to a Problem, and a list of
+// values of the wrong type to one line.
 func syntax(name string, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if types, ok := errors.AsType[*yaml.TypeError](err); ok {
+		text = strings.Join(types.Errors, "; ")
+	}
 	at := report.Place{File: name}
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
 		number, rest, found := strings.Cut(rest, ": ")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -48,12 +49,21 @@ func (p Problem) Error() string {
 		parts = append(parts, place)
 	}
 	if p.Key != "" && p.Key != p.File { // where a key's value is the document, its name is the key
-		parts = append(parts, p.Key)
+		parts = append(parts, oneLine(p.Key))
 	}
 	if p.Text != "" {
 		parts = append(parts, p.Text)
 	}
 	return strings.Join(parts, ": ")
+}
+
+// oneLine returns a key as it is, or quoted if it has characters that are not printed: YAML
+// allows any in a key.
+func oneLine(key string) string {
+	if strings.ContainsFunc(key, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(key)
+	}
+	return key
 }
 
 func (p Problem) Unwrap() error { return p.Err }

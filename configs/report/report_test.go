@@ -22,6 +22,7 @@ func TestProblem(t *testing.T) {
 		{report.Problem{Place: report.Place{File: "node.yaml", Line: 3, Column: 7}, Key: "a.b", Text: "bad"}, "node.yaml:3:7: a.b: bad"},
 		{report.Problem{Place: report.Place{File: "a.b"}, Key: "a.b", Text: "bad"}, "a.b: bad"},
 		{report.Problem{Key: "vars.x", Text: "nothing uses it"}, "vars.x: nothing uses it"},
+		{report.Problem{Key: "vars.é\n\x1b[2J", Text: "unknown key"}, `"vars.é\n\x1b[2J": unknown key`},
 		{report.Wrap(report.Place{File: "f", Line: 1, Column: 2}, errors.New("bad")), "f:1:2: bad"},
 	} {
 		if got := c.problem.Error(); got != c.want {
