@@ -9,6 +9,7 @@ import (
 
 	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/nodefile"
 )
 
 // Entry is one upgrade of the node's history.
@@ -20,7 +21,8 @@ type Entry struct {
 	Took       Seconds                `json:"seconds"`
 	Outcome    journal.Outcome        `json:"outcome"` // empty while it runs, or if it was interrupted
 	Current    bool                   `json:"current"`
-	Kept       bool                   `json:"kept"` // can be rolled back to
+	Kept       bool                   `json:"kept"`            // can be rolled back to
+	Hotfix     nodefile.Hotfix        `json:"hotfix,omitzero"` // of a generation that is kept
 	Why        string                 `json:"why,omitempty"`
 	Warnings   []string               `json:"warnings,omitempty"`
 	Steps      []StepTime             `json:"steps"`
@@ -73,6 +75,9 @@ func (a *Agent) History() ([]Entry, error) {
 		}
 		_, err = os.Stat(a.node.Store().Path(e.Generation))
 		e.Current, e.Kept = e.Generation == current.Number, err == nil
+		if g, err := a.node.Store().Load(e.Generation); err == nil {
+			e.Hotfix = g.Hotfix
+		}
 		entries = append(entries, e)
 	}
 	return entries, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/health"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/quiesce"
 	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/containers"
@@ -23,6 +24,7 @@ type Status struct {
 	Interrupted bool            `json:"interrupted"`        // an upgrade waits for `kollet recover`
 	Problem     string          `json:"problem,omitempty"`  // why the last upgrade's journal, or the record of the disabled service, cannot be read
 	Disabled    *quiesce.Mark   `json:"disabled,omitempty"` // kollet disabled the compute service
+	Hotfix      nodefile.Hotfix `json:"hotfix,omitzero"`    // instead of the node file's tag and images
 	Services    []ServiceStatus `json:"services"`
 	Guests      int             `json:"guests"`
 }
@@ -34,6 +36,7 @@ type ServiceStatus struct {
 	Health     string    `json:"health"` // healthy, unhealthy, restarting, none (no probes), unknown (does not run)
 	Why        string    `json:"why,omitempty"`
 	Image      string    `json:"image"`
+	InsteadOf  string    `json:"instead_of,omitempty"` // the node file's image, when a hotfix gave another one
 	ImageID    string    `json:"image_id"`
 	Generation int       `json:"generation"` // in which it last changed
 	Since      time.Time `json:"since"`
@@ -49,7 +52,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	st := Status{Node: a.node.Name, Generation: current.Number, Since: current.Created, Services: []ServiceStatus{}}
+	st := Status{Node: a.node.Name, Generation: current.Number, Since: current.Created, Hotfix: current.Hotfix, Services: []ServiceStatus{}}
 	if st.Engine, err = a.node.Engine.Info(ctx); err != nil {
 		return st, err
 	}
@@ -72,7 +75,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	}
 	st.Healthy = current.Number > 0 && !st.Interrupted && st.Problem == ""
 	for _, s := range current.Services {
-		row := ServiceStatus{Name: s.Name, Image: s.Ref, ImageID: s.Image.ID, Generation: s.Origin, Health: "unknown"}
+		row := ServiceStatus{Name: s.Name, Image: s.Ref, InsteadOf: s.InsteadOf, ImageID: s.Image.ID, Generation: s.Origin, Health: "unknown"}
 		c, err := a.node.Container(ctx, s.Name, s.Origin)
 		switch {
 		case errors.Is(err, containers.ErrNotFound):

@@ -21,6 +21,10 @@ type Generation struct {
 	Version  string    `json:"kollet"` // of the kollet that created it
 	Engine   string    `json:"engine"` // docker or containerd
 	Services []Service `json:"services"`
+
+	// Hotfix is what operators gave instead of the node file's images, in this upgrade or
+	// in an earlier one.
+	Hotfix nodefile.Hotfix `json:"hotfix,omitzero"`
 }
 
 // Service is one container of a generation, in start order.
@@ -29,8 +33,8 @@ type Service struct {
 	Ref   string `json:"ref"`   // the image's name, as the operator gave it
 	Image Image  `json:"image"` // what Ref resolved to when the generation was created
 
-	// InsteadOf is the image's name in the node file if --image or --tag gave another
-	// one for this upgrade alone.
+	// InsteadOf is the image's name in the node file if the generation's Hotfix gives
+	// another one.
 	InsteadOf string `json:"instead_of,omitempty"`
 
 	Spec        containers.Spec       `json:"spec"`                  // without what depends on the generation's number

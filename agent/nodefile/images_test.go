@@ -36,8 +36,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// What a change replaces is known, so that users can be told what the next upgrade
-// returns to.
+// What a change replaces is known, so that users can be told.
 func TestChangeInsteadOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		images string
@@ -91,6 +90,56 @@ func TestChange(t *testing.T) {
 				t.Errorf("got %s, %s, %s", a, b, node.Images.PullPolicy)
 			}
 		})
+	}
+}
+
+// A node keeps what an operator gave until it is dropped or the node file says the same.
+func TestHotfix(t *testing.T) {
+	const file = "profile: none\nimages: {registry: reg, tag: v1}\nservices:\n  aa: {image: a}\n  bb: {image: 'b:1'}\n  cc: {image: c, disabled: true}\n"
+	kept := nodefile.Hotfix{Tag: "v2", Images: map[string]string{"bb": "b:hot", "cc": "c:hot", "dd": "d:hot"}}
+	for name, c := range map[string]struct {
+		change nodefile.Change
+		a, b   string
+		want   nodefile.Hotfix
+	}{
+		"none":             {nodefile.Change{}, "reg/a:v1", "reg/b:1", nodefile.Hotfix{}},
+		"given":            {nodefile.Change{Tag: "v3", Images: map[string]string{"bb": "x/b"}}, "reg/a:v3", "x/b:v3", nodefile.Hotfix{Tag: "v3", Images: map[string]string{"bb": "x/b"}}},
+		"given as it is":   {nodefile.Change{Tag: "v1", Images: map[string]string{"bb": "reg/b:1"}}, "reg/a:v1", "reg/b:1", nodefile.Hotfix{}},
+		"kept":             {nodefile.Change{Kept: kept}, "reg/a:v2", "reg/b:hot", nodefile.Hotfix{Tag: "v2", Images: map[string]string{"bb": "b:hot"}}},
+		"kept beside":      {nodefile.Change{Kept: kept, Tag: "v3"}, "reg/a:v3", "reg/b:hot", nodefile.Hotfix{Tag: "v3", Images: map[string]string{"bb": "b:hot"}}},
+		"given again":      {nodefile.Change{Kept: kept, Images: map[string]string{"bb": "b:hotter"}}, "reg/a:v2", "reg/b:hotter", nodefile.Hotfix{Tag: "v2", Images: map[string]string{"bb": "b:hotter"}}},
+		"given back":       {nodefile.Change{Kept: kept, Images: map[string]string{"bb": "b:1"}}, "reg/a:v2", "reg/b:1", nodefile.Hotfix{Tag: "v2"}},
+		"tag dropped":      {nodefile.Change{Kept: kept, DropTag: true}, "reg/a:v1", "reg/b:hot", nodefile.Hotfix{Images: map[string]string{"bb": "b:hot"}}},
+		"image dropped":    {nodefile.Change{Kept: kept, DropImages: []string{"bb"}}, "reg/a:v2", "reg/b:1", nodefile.Hotfix{Tag: "v2"}},
+		"service gone":     {nodefile.Change{Kept: kept, DropImages: []string{"dd"}}, "reg/a:v2", "reg/b:hot", nodefile.Hotfix{Tag: "v2", Images: map[string]string{"bb": "b:hot"}}},
+		"file catches up":  {nodefile.Change{Kept: nodefile.Hotfix{Tag: "v1", Images: map[string]string{"bb": "b:1"}}}, "reg/a:v1", "reg/b:1", nodefile.Hotfix{}},
+		"nothing to drop":  {nodefile.Change{DropTag: true, DropImages: []string{"aa"}}, "reg/a:v1", "reg/b:1", nodefile.Hotfix{}},
+		"image of the tag": {nodefile.Change{Kept: nodefile.Hotfix{Tag: "v2"}, Images: map[string]string{"aa": "a:v2"}}, "reg/a:v2", "reg/b:1", nodefile.Hotfix{Tag: "v2", Images: map[string]string{"aa": "a:v2"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, err := nodefile.Parse("node.yaml", []byte(file), profiles, c.change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, b := node.Services["aa"].Image, node.Services["bb"].Image; a != c.a || b != c.b {
+				t.Errorf("got %s and %s, want %s and %s", a, b, c.a, c.b)
+			}
+			if !node.Hotfix.Equal(c.want) || node.FileTag != "v1" {
+				t.Errorf("got %+v and tag %s, want %+v", node.Hotfix, node.FileTag, c.want)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		change nodefile.Change
+		want   string
+	}{
+		"unknown":    {nodefile.Change{DropImages: []string{"aaa"}}, `--drop-image aaa: the node has no service "aaa"; did you mean aa?`},
+		"both":       {nodefile.Change{Images: map[string]string{"aa": "x:1"}, DropImages: []string{"aa"}}, "--drop-image aa: --image gives this service another image; use one of the two"},
+		"both a tag": {nodefile.Change{Tag: "v2", DropTag: true}, "--drop-tag: --tag v2 gives another tag; use one of the two"},
+	} {
+		if _, err := nodefile.Parse("node.yaml", []byte(file), profiles, c.change); err == nil || err.Error() != c.want {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package nodefile
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,13 +27,6 @@ type profile struct {
 
 // Profiles returns the content of a built-in profile.
 type Profiles func(name string) ([]byte, error)
-
-// Change overrides parts of a node file for one run. Empty fields are ignored.
-type Change struct {
-	Tag        string            // images.tag
-	PullPolicy string            // images.pull_policy
-	Images     map[string]string // service: image
-}
 
 // Load reads the node file at path. Errors show path as it is given.
 func Load(path string, profiles Profiles, change Change) (*Node, error) {
@@ -74,24 +66,6 @@ func Parse(name string, data []byte, profiles Profiles, change Change) (*Node, e
 
 func defaults() *Node {
 	return &Node{Profile: "compute", Engine: "docker", Network: "linuxbridge", KeepGenerations: 3, Images: Images{PullPolicy: "missing"}}
-}
-
-func (n *Node) apply(c Change, problems *report.Problems) {
-	for name, service := range n.Services {
-		service.InsteadOf = n.Images.Complete(service.Image)
-		n.Services[name] = service
-	}
-	n.Images.Tag = cmp.Or(c.Tag, n.Images.Tag)
-	n.Images.PullPolicy = cmp.Or(c.PullPolicy, n.Images.PullPolicy)
-	for _, name := range slices.Sorted(maps.Keys(c.Images)) {
-		service, ok := n.Services[name]
-		if !ok {
-			problems.Add(fmt.Errorf("--image %s=…: the node has no service %q%s", name, name, report.DidYouMean(name, slices.Sorted(maps.Keys(n.Services)))))
-			continue
-		}
-		service.Image = c.Images[name]
-		n.Services[name] = service
-	}
 }
 
 // addProfile merges the node file with its profile.

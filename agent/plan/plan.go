@@ -20,10 +20,14 @@ type Plan struct {
 	Reason  string   `json:"reason"`
 	Changes []Change `json:"changes"` // in start order, removed services last; unchanged services have none
 	Drift   []Drift  `json:"drift"`   // what was changed manually since generation From
+
+	Hotfixes []Hotfix `json:"hotfixes,omitempty"` // of generation From, and of the next one
 }
 
 // Empty reports whether an upgrade would do nothing.
-func (p Plan) Empty() bool { return len(p.Changes) == 0 && len(p.Drift) == 0 }
+func (p Plan) Empty() bool {
+	return len(p.Changes) == 0 && len(p.Drift) == 0 && !slices.ContainsFunc(p.Hotfixes, Hotfix.changes)
+}
 
 // Action is what happens to a service.
 type Action string
@@ -53,9 +57,7 @@ type ImageChange struct {
 	To   string `json:"to"`
 	Pull bool   `json:"pull,omitempty"` // it is not on this machine yet
 
-	// --image and --tag hold for one upgrade.
-	InsteadOf string `json:"instead_of,omitempty"` // the node file's image, to which the next upgrade without them returns
-	Returns   bool   `json:"returns,omitempty"`    // to the node file's image, which they replaced
+	InsteadOf string `json:"instead_of,omitempty"` // the node file's image, if a hotfix gives another one
 }
 
 // FileChange says how a file in a container changes, without secrets.
@@ -68,7 +70,7 @@ type FileChange struct {
 // Make compares a target with the current generation and with what really runs.
 // It also returns the images that it found, so that they are looked up once.
 func Make(ctx context.Context, n *node.Node, t *target.Target, current generation.Generation) (Plan, target.Images, error) {
-	p := Plan{From: current.Number, Reason: t.Reason, Changes: []Change{}}
+	p := Plan{From: current.Number, Reason: t.Reason, Changes: []Change{}, Hotfixes: hotfixes(t, current)}
 	if err := SameEngine(t, current); err != nil {
 		return p, target.Images{}, err
 	}
@@ -91,8 +93,7 @@ func Make(ctx context.Context, n *node.Node, t *target.Target, current generatio
 			return p, images, err
 		}
 		if change.Image != nil && !t.Recalled {
-			old, _ := current.Service(s.Name)
-			change.Image.InsteadOf, change.Image.Returns = s.InsteadOf, old.InsteadOf != "" && old.InsteadOf == s.Ref
+			change.Image.InsteadOf = s.InsteadOf
 		}
 		for _, d := range p.Drift {
 			if d.Service == s.Name && !d.IsReplaced() {

@@ -17,7 +17,7 @@ type Cloud struct {
 
 // CloudOf reads it from a node file that may have other problems.
 func CloudOf(n *node.Node) Cloud {
-	file, err := readFile(n, Options{})
+	file, err := n.ReadFile(nodefile.Change{})
 	if file == nil {
 		return Cloud{Quiesce: nodefile.Quiesce{Disable: new(bool), OnBusy: nodefile.Refuse}, Problem: err}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs/redact"
 	"github.com/kollet/kollet/configs/report"
 )
@@ -15,7 +16,7 @@ import (
 // RedactorOf returns a redactor for the secrets that can be read. The node file may
 // be invalid, or incomplete without the command line's flags.
 func RedactorOf(n *node.Node) *redact.Redactor {
-	file, _ := readFile(n, Options{})
+	file, _ := n.ReadFile(nodefile.Change{})
 	if file == nil {
 		return nil
 	}

@@ -24,6 +24,9 @@ type Options struct {
 	Tag    string            // instead of images.tag
 	Pull   string            // instead of images.pull_policy
 
+	DropTag    bool     // return to images.tag
+	DropImages []string // services that return to the node file's image
+
 	Archives []string      // before images.archives
 	Wait     time.Duration // for archives that are not there yet
 }
@@ -32,6 +35,9 @@ type Options struct {
 // only their images can say of its services is in Images.
 type Target struct {
 	Reason       string // bootstrap, upgrade, rollback to 3
+	Base         int    // the generation that was current
+	Hotfix       nodefile.Hotfix
+	FileTag      string // images.tag of the node file
 	Engine       string
 	Pull         string                           // images.pull_policy
 	StallTimeout time.Duration                    // images.stall_timeout
@@ -44,15 +50,18 @@ type Target struct {
 	Redactor     *redact.Redactor
 }
 
-// Read makes a target of the node file. The error has all problems of the node
-// file and of everything that it names.
+// Read makes a target of the node file, and of the hotfix of the current generation. The
+// error has all problems of the node file and of everything that it names.
 func Read(n *node.Node, opts Options, reason string) (*Target, error) {
-	file, err := readFile(n, opts)
+	// A generation that cannot be read has no hotfix: whoever needs the generation itself
+	// reads it after a recovery, and resolves the target again if it is another one.
+	current, _ := n.Current()
+	file, err := n.ReadFile(nodefile.Change{Tag: opts.Tag, Images: opts.Images, PullPolicy: opts.Pull, Kept: current.Hotfix, DropTag: opts.DropTag, DropImages: opts.DropImages})
 	if err != nil {
 		return nil, node.BadInput{Err: err}
 	}
 	var problems report.Problems
-	t := &Target{Reason: reason, Engine: file.Engine, Pull: file.Images.PullPolicy, StallTimeout: file.Images.StallTimeout, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
+	t := &Target{Reason: reason + opts.text(), Base: current.Number, Hotfix: file.Hotfix, FileTag: file.FileTag, Engine: file.Engine, Pull: file.Images.PullPolicy, StallTimeout: file.Images.StallTimeout, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
 	t.Archives = slices.Concat(opts.Archives, file.Images.Archives)
 	secrets := readSecrets(n, file, &problems)
 	t.Cloud = cloudOf(n, file, secrets)
@@ -85,8 +94,22 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 	return t, nil
 }
 
-func readFile(n *node.Node, opts Options) (*nodefile.Node, error) {
-	return n.ReadFile(nodefile.Change{Tag: opts.Tag, Images: opts.Images, PullPolicy: opts.Pull})
+// text is what the options say of images, for the history.
+func (o Options) text() string {
+	var text strings.Builder
+	if o.Tag != "" {
+		text.WriteString(" --tag " + o.Tag)
+	}
+	for _, service := range slices.Sorted(maps.Keys(o.Images)) {
+		text.WriteString(" --image " + service)
+	}
+	if o.DropTag {
+		text.WriteString(" --drop-tag")
+	}
+	for _, service := range o.DropImages {
+		text.WriteString(" --drop-image " + service)
+	}
+	return text.String()
 }
 
 // readSecrets reads every secret's value; what cannot be read is a problem.

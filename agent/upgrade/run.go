@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
@@ -54,14 +53,14 @@ func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 	if err != nil { // this upgrade repairs it
 		n.Note("", "%v", err)
 	}
-	if recovery.Found {
-		if t, err = resolve(); err != nil {
-			return Result{}, err
-		}
-	}
 	current, err := n.Current()
 	if err != nil {
 		return Result{}, err
+	}
+	if recovery.Found || t.Base != current.Number { // another process may have held the lock meanwhile
+		if t, err = resolve(); err != nil {
+			return Result{}, err
+		}
 	}
 	if _, err := n.Store().Prefetched(); err != nil { // needed after the commit, when there is no way back
 		return Result{}, err
@@ -100,28 +99,18 @@ func begin(n *node.Node, t *target.Target, images target.Images, changes plan.Pl
 	for _, d := range changes.Drift {
 		n.Note(d.Service, "repairs drift from generation %d: %s", current.Number, d.Text)
 	}
-	noteImages(n, changes)
+	noteHotfixes(n, changes)
 	tx := newTransaction(n, j, current)
 	tx.target, tx.images, tx.plan = t, images, changes
 	tx.began = n.Host.Now()
-	tx.to = generation.Generation{Number: number, Reason: t.Reason, Created: n.Host.Now().UTC(), Version: n.Version, Engine: t.Engine}
+	tx.to = generation.Generation{Number: number, Reason: t.Reason, Created: n.Host.Now().UTC(), Version: n.Version, Engine: t.Engine, Hotfix: t.Hotfix}
 	return tx, nil
 }
 
-// noteImages tells which images the next upgrade takes back, and which this one does.
-func noteImages(n *node.Node, changes plan.Plan) {
-	var given []string
-	for _, c := range changes.Changes {
-		switch {
-		case c.Image == nil:
-		case c.Image.InsteadOf != "":
-			given = append(given, c.Service)
-		case c.Image.Returns:
-			n.Note(c.Service, "returns from %s to the node file's %s: --image and --tag hold for one upgrade", c.Image.From, c.Image.To)
-		}
-	}
-	if len(given) > 0 {
-		n.Note("", "the next upgrade without --image and --tag returns to the node file's images of %s", strings.Join(given, ", "))
+// noteHotfixes tells which images differ from the node file's, and which no longer do.
+func noteHotfixes(n *node.Node, changes plan.Plan) {
+	for _, h := range changes.Hotfixes {
+		n.Note(h.Service, "%s", h.Text())
 	}
 }
 
@@ -336,7 +325,7 @@ func (t *transaction) finish(outcome journal.Outcome, before error) error {
 
 // unchanged reports whether the pull showed that there is nothing to do.
 func (t *transaction) unchanged() bool {
-	return len(t.groups()) == 0 && !slices.ContainsFunc(t.plan.Drift, plan.Drift.IsReplaced) && len(t.from.Services) == len(t.to.Services) &&
+	return len(t.groups()) == 0 && t.from.Hotfix.Equal(t.to.Hotfix) && !slices.ContainsFunc(t.plan.Drift, plan.Drift.IsReplaced) && len(t.from.Services) == len(t.to.Services) &&
 		!slices.ContainsFunc(t.to.Services, func(s generation.Service) bool {
 			old, ok := t.from.Service(s.Name)
 			return !ok || !plan.SamePolicy(old, s)

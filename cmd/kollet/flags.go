@@ -17,19 +17,29 @@ type targetFlags struct {
 	images imageFlag
 	tag    string
 	pull   choice
+
+	dropTag    bool
+	dropImages []string
 }
 
 func (m *targetFlags) add(cmd *cobra.Command) {
 	m.images, m.pull.of = imageFlag{}, pullPolicies
 	f := cmd.Flags()
-	f.Var(m.images, "image", "image of a service for this run, as `SERVICE=REF`; can be repeated")
-	f.StringVar(&m.tag, "tag", "", "`TAG` for images without one, for this run")
+	f.Var(m.images, "image", "image of a service, as `SERVICE=REF`, until the node file has the same or --drop-image; can be repeated")
+	f.StringVar(&m.tag, "tag", "", "`TAG` for images without one, until the node file has the same or --drop-tag")
 	f.Var(&m.pull, "pull", "when to pull images, for this run (default: images.pull_policy)")
 	complete(cmd, "pull", pullPolicies)
 }
 
+// addDrops adds the flags that take back what --image and --tag gave to an earlier upgrade.
+func (m *targetFlags) addDrops(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&m.dropImages, "drop-image", nil, "return to the node file's image of a `SERVICE`; can be repeated")
+	f.BoolVar(&m.dropTag, "drop-tag", false, "return to images.tag of the node file")
+}
+
 func (m *targetFlags) options() target.Options {
-	return target.Options{Images: m.images, Tag: m.tag, Pull: m.pull.value}
+	return target.Options{Images: m.images, Tag: m.tag, Pull: m.pull.value, DropTag: m.dropTag, DropImages: m.dropImages}
 }
 
 // imageFlag is a flag SERVICE=REF that can be repeated.

@@ -35,6 +35,7 @@ changes nothing and pulls nothing.` +
 		}),
 	}
 	to.add(cmd)
+	to.addDrops(cmd)
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 3 if there are changes")
 	return cmd
 }

@@ -36,5 +36,6 @@ complete layers again.` +
 		}),
 	}
 	to.add(cmd)
+	to.addDrops(cmd)
 	return cmd
 }

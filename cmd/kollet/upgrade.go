@@ -25,6 +25,10 @@ guest still runs. If anything fails, it restores the old containers, images and
 configuration. An interrupt (SIGINT, SIGTERM, SIGQUIT) does the same; a lost terminal
 does not stop an upgrade, and it cannot be suspended.
 
+An image or a tag that --image or --tag gives instead of the node file's is a
+hotfix. The node keeps it, also in upgrades without these flags, until the node
+file says the same, or --drop-image or --drop-tag takes it back.
+
 Services that do not change keep running, unless they drifted from their
 generation (see ` + "`kollet verify`" + `); then they are replaced. Named volumes are kept.
 If there is nothing to do, it ends immediately.
@@ -34,7 +38,8 @@ they found is printed as warnings and recorded in the history, and the upgrade
 continues.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet upgrade
   kollet upgrade --tag 26.2.2
-  kollet upgrade --image nova-compute=registry:5000/kolla/nova-compute:hotfix`,
+  kollet upgrade --image nova-compute=registry:5000/kolla/nova-compute:hotfix
+  kollet upgrade --drop-image nova-compute`,
 		Args: takes(0, 0),
 		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			begun := a.now()
@@ -43,6 +48,7 @@ continues.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitL
 		}),
 	}
 	to.add(cmd)
+	to.addDrops(cmd)
 	forceFlag(cmd, &run)
 	return cmd
 }

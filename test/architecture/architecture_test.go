@@ -25,12 +25,12 @@ var allowed = map[string][]string{
 	"cmd/kollet": {"agent", "agent/doctor", "agent/durable", "agent/firstboot", "agent/format", "agent/generation", "agent/host", "agent/journal",
 		"agent/node", "agent/nodefile", "agent/seed", "agent/target", "agent/upgrade", "agent/userdata", "cmd/kollet/reference", "cmd/kollet/view",
 		"configs/report", "containers", "containers/containerd", "containers/deadline", "containers/docker"},
-	"cmd/kollet/view":      {"agent", "agent/doctor", "agent/journal", "agent/node", "agent/plan", "agent/printable", "agent/seed", "agent/upgrade", "agent/userdata"},
+	"cmd/kollet/view":      {"agent", "agent/doctor", "agent/journal", "agent/node", "agent/nodefile", "agent/plan", "agent/printable", "agent/seed", "agent/upgrade", "agent/userdata"},
 	"cmd/kollet/reference": {"agent/nodefile", "configs"},
 	"cmd/kollet-start":     {"agent/gate"}, // keeps the program small
 
 	"agent": {"agent/doctor", "agent/fetch", "agent/firstboot", "agent/fit", "agent/format", "agent/generation", "agent/guest", "agent/health", "agent/host", "agent/journal",
-		"agent/node", "agent/plan", "agent/quiesce", "agent/target", "agent/upgrade", "containers", "containers/failure"},
+		"agent/node", "agent/nodefile", "agent/plan", "agent/quiesce", "agent/target", "agent/upgrade", "containers", "containers/failure"},
 	"agent/upgrade": {"agent/doctor", "agent/fetch", "agent/fit", "agent/format", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/health", "agent/host",
 		"agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/plan", "agent/printable", "agent/quiesce", "agent/target", "configs/ini", "containers"},
 	"agent/doctor": {"agent/generation", "agent/health", "agent/host", "agent/node", "agent/nodefile", "agent/openstack", "agent/quiesce", "agent/target", "containers"},

@@ -1,36 +1,74 @@
 package e2e
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/plan"
 )
 
-// imageForOneUpgrade upgrades with --tag, and then without it for another reason.
-func imageForOneUpgrade(t *testing.T, p *protocol) {
+// hotfixStays gives an upgrade another tag and another image than the node file's, and has the
+// node upgraded for other reasons until the node file says the same, or they are dropped.
+func hotfixStays(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.Must(0, "bootstrap")
-	fixed := n.Must(0, "upgrade", "--tag", "v2")
-	contains(t, fixed.Stderr, "the next upgrade without --image and --tag returns to the node file's images of beta")
-	n.Must(0, "upgrade", "--tag", "v2") // the same again says nothing, and does nothing
-	n.Healthy(2)
+	hotfix := n.Must(0, "upgrade", "--tag", "v2")
+	contains(t, hotfix.Stderr, "tag v2 instead of the node file's v1")
+	contains(t, n.Must(0, "status").Stdout, "tag v2 instead of the node file's", "--drop-tag")
+	contains(t, n.Must(0, "plan").Stdout, "nothing to do", "tag v2 instead of the node file's v1")
 
 	p.configure(n, "v1", "another setting", "")
-	var planned plan.Plan
-	n.Ask(&planned, "plan")
-	if !slices.ContainsFunc(planned.Changes, func(c plan.Change) bool { return c.Service == "beta" && c.Image != nil && c.Image.Returns }) {
-		t.Errorf("the plan does not say that it takes the image back: %+v", planned.Changes)
+	n.Must(0, "upgrade")
+	image := func() string { return n.Service("beta").Image }
+	if !strings.HasSuffix(image(), ":v2") {
+		t.Errorf("an upgrade for another reason took the hotfix back: %s", image())
 	}
-	contains(t, n.Must(0, "upgrade").Stderr, "returns from")
 
-	// Written into the node file, the image stays, and nothing is replaced for it.
+	// A rollback to before the hotfix has the generation's images, and no hotfix.
+	n.Must(0, "rollback", "1")
+	if !strings.HasSuffix(image(), ":v1") {
+		t.Errorf("after the rollback: %s", image())
+	}
+	if h := hotfixes(t, n); len(h) > 0 {
+		t.Errorf("a rolled back hotfix is left: %+v", h)
+	}
+
+	n.Must(0, "upgrade", "--image", "beta="+strings.TrimSuffix(image(), "1")+"2")
+	contains(t, n.Must(0, "history").Stdout, "--image beta")
+	n.Must(2, "upgrade", "--drop-image", "bet")
+	dropped := n.Must(0, "upgrade", "--drop-image", "beta")
+	contains(t, dropped.Stderr, "is dropped")
+	if !strings.HasSuffix(image(), ":v1") {
+		t.Errorf("a dropped hotfix is left: %s", image())
+	}
+
+	// Written into the node file, the image stays, and nothing is replaced for it. It is the
+	// node file's from then on: when that changes, so does the image.
 	n.Must(0, "upgrade", "--tag", "v2")
 	kept := n.Service("beta").PID
-	n.Write(node.DefaultNodeFile, strings.Replace(n.read(node.DefaultNodeFile), "tag: v1", "tag: v2", 1))
+	file := n.read(node.DefaultNodeFile)
+	n.Write(node.DefaultNodeFile, strings.Replace(file, "tag: v1", "tag: v2", 1))
 	if o := n.Must(0, "upgrade"); n.Service("beta").PID != kept {
 		t.Errorf("beta was replaced:\n%s", o.All())
 	}
+	n.Write(node.DefaultNodeFile, file)
+	n.Must(0, "upgrade")
+	if !strings.HasSuffix(image(), ":v1") {
+		t.Errorf("a hotfix came back: %s", image())
+	}
+}
+
+// hotfixes returns those that the plan and the status name.
+func hotfixes(t *testing.T, n *testNode) []plan.Hotfix {
+	t.Helper()
+	var planned plan.Plan
+	n.Ask(&planned, "plan")
+	var status agent.Status
+	n.Ask(&status, "status")
+	if status.Hotfix.IsZero() != (len(planned.Hotfixes) == 0) {
+		t.Errorf("status has %+v, the plan %+v", status.Hotfix, planned.Hotfixes)
+	}
+	return planned.Hotfixes
 }

@@ -70,6 +70,7 @@ func (e Entry) text(t *text) {
 		state = "; it is kept for a rollback"
 	}
 	t.line("%s%s", outcome(agent.Entry(e)), state)
+	t.hotfix(e.Hotfix)
 	if e.Why != "" {
 		t.painted(red, "%s", e.Why)
 	}

@@ -20,6 +20,7 @@ var actionMarks = map[plan.Action]struct{ mark, colour string }{
 func (p Plan) text(t *text) {
 	if plan.Plan(p).Empty() {
 		t.line("nothing to do: the node is on generation %d", p.From)
+		t.hotfixes(p.Hotfixes)
 		return
 	}
 	for _, c := range p.Changes {
@@ -28,7 +29,18 @@ func (p Plan) text(t *text) {
 	for _, d := range p.otherDrift() {
 		t.line("%s: %s", d.Service, d.Text)
 	}
+	t.hotfixes(p.Hotfixes)
 	t.line("%s", p.totals())
+}
+
+func (t *text) hotfixes(all []plan.Hotfix) {
+	for _, h := range all {
+		if h.Service != "" {
+			t.line("%s: %s", h.Service, h.Text())
+		} else {
+			t.line("%s", h.Text())
+		}
+	}
 }
 
 // otherDrift returns the drift that no change repairs.
@@ -82,10 +94,7 @@ func (t *text) image(i plan.ImageChange) {
 		t.line("          -> %s%s", i.To, pull)
 	}
 	if i.InsteadOf != "" {
-		t.line("             the next upgrade without --image and --tag returns to %s", i.InsteadOf)
-	}
-	if i.Returns {
-		t.line("             the node file's image again: --image and --tag hold for one upgrade")
+		t.line("             instead of the node file's %s", i.InsteadOf)
 	}
 }
 

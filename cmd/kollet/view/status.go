@@ -1,11 +1,14 @@
 package view
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/doctor"
+	"github.com/kollet/kollet/agent/nodefile"
 )
 
 // Status shows the services and their health.
@@ -55,6 +58,17 @@ func (s Status) text(t *text) {
 		if r.Why != "" {
 			t.line("%s: %s", r.Name, r.Why)
 		}
+	}
+	t.hotfix(s.Hotfix)
+}
+
+// hotfix shows what operators gave instead of the node file's tag and images.
+func (t *text) hotfix(h nodefile.Hotfix) {
+	if h.Tag != "" {
+		t.painted(yellow, "hotfix: tag %s instead of the node file's; `kollet upgrade --drop-tag` returns to it", h.Tag)
+	}
+	for _, name := range slices.Sorted(maps.Keys(h.Images)) {
+		t.painted(yellow, "hotfix: image %s of %s instead of the node file's; `kollet upgrade --drop-image %s` returns to it", h.Images[name], name, name)
 	}
 }
 

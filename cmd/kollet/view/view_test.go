@@ -86,17 +86,16 @@ from generation 3; services: 1 to replace; 0 changed files; 1 image to pull
 `},
 	{"an image for one upgrade, and one that is taken back", Plan{From: 3, Changes: []plan.Change{
 		{Service: "web", Action: plan.Replace, Image: &plan.ImageChange{From: "web:1", To: "web:2", InsteadOf: "web:1"}},
-		{Service: "db", Action: plan.Replace, Image: &plan.ImageChange{From: "db:2", To: "db:1", Returns: true}},
+		{Service: "db", Action: plan.Replace, Image: &plan.ImageChange{From: "db:2", To: "db:1"}},
 	}}, `
 ~ web: replace
     image    web:1
           -> web:2
-             the next upgrade without --image and --tag returns to web:1
+             instead of the node file's web:1
 
 ~ db: replace
     image    db:2
           -> db:1
-             the node file's image again: --image and --tag hold for one upgrade
 
 from generation 3; services: 2 to replace; 0 changed files; 0 images to pull
 `},

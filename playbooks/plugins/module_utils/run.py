@@ -130,4 +130,5 @@ def change_lines(change):
 
 def has_changes(plan):
     """Whether an upgrade would do anything."""
-    return bool(plan.get("changes") or plan.get("drift"))
+    hotfixes = [h for h in plan.get("hotfixes") or [] if h["state"] != "kept"]
+    return bool(plan.get("changes") or plan.get("drift") or hotfixes)

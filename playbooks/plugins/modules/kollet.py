@@ -29,14 +29,28 @@ options:
     choices: [bootstrap, plan, pull, recover, rollback, status, upgrade, verify]
   tag:
     description:
-      - Tag for images without a tag, for this run.
+      - Tag for images without a tag. The node keeps it until the node file has the same tag, another one is given,
+        or I(drop_tag).
       - Used by C(bootstrap), C(plan), C(pull) and C(upgrade).
     type: str
   images:
     description:
-      - Images for this run, by service.
+      - Images, by service. The node keeps each until the node file has the same image, another one is given, or
+        I(drop_images).
       - Used by C(bootstrap), C(plan), C(pull) and C(upgrade).
     type: dict
+  drop_tag:
+    description:
+      - Return to I(images.tag) of the node file.
+      - Used by C(plan), C(pull) and C(upgrade).
+    type: bool
+    default: false
+  drop_images:
+    description:
+      - Services that return to the node file's image.
+      - Used by C(plan), C(pull) and C(upgrade).
+    type: list
+    elements: str
   pull:
     description:
       - When to ask the registry, for this run. The default is I(images.pull_policy) in the node file.
@@ -252,7 +266,24 @@ def aim_flags(params):
         flags += ["--image", "%s=%s" % (service, image)]
     if params["pull"]:
         flags += ["--pull", params["pull"]]
+    if params["action"] == "bootstrap":
+        return flags
+    if params["drop_tag"]:
+        flags += ["--drop-tag"]
+    for service in params["drop_images"] or []:
+        flags += ["--drop-image", service]
     return flags
+
+
+def kept_hotfix(hotfix):
+    """Say of a hotfix how it differs from the node file, and how to drop it."""
+    service = hotfix.get("service")
+    return "hotfix: %s %s instead of the node file's %s; %s drops it" % (
+        "the image of %s is" % service if service else "the tag is",
+        hotfix["value"],
+        hotfix.get("node_file") or "value",
+        "drop_images" if service else "drop_tag",
+    )
 
 
 class Node(object):
@@ -345,7 +376,10 @@ class Node(object):
         )
 
     def diff(self, plan):
-        """Add the changes to the result, for diff mode."""
+        """Add the changes to the result, for diff mode, and warn of hotfixes that stay."""
+        for hotfix in (plan or {}).get("hotfixes") or []:
+            if hotfix["state"] == "kept":
+                self.module.warn(kept_hotfix(hotfix))
         text = diff_of(plan)
         if self.module._diff and text:
             self.out["diff"] = {"prepared": text}
@@ -455,6 +489,8 @@ def main():
             ),
             tag=dict(type="str"),
             images=dict(type="dict"),
+            drop_tag=dict(type="bool", default=False),
+            drop_images=dict(type="list", elements="str"),
             pull=dict(type="str", choices=["missing", "always", "never"]),
             generation=dict(type="int"),
             force=dict(type="bool", default=False),

@@ -105,6 +105,19 @@ def test_upgrade(kollet):
     assert out["stderr"] == "says upgrade\n" and out["result"]["to"] == 4
 
 
+def test_drops_hotfixes(kollet):
+    dropped = [{"value": "2", "node_file": "1", "state": "dropped"}]
+    out = kollet(
+        {"plan": [(3, dict(EMPTY, hotfixes=dropped))]},
+        action="plan",
+        drop_tag=True,
+        drop_images=["a", "b"],
+    )
+    assert out["changed"]
+    assert out["runs"][0].endswith("plan --exit-code --drop-tag --drop-image a --drop-image b")
+    assert not kollet({"plan": [(0, dict(EMPTY, hotfixes=[dict(dropped[0], state="kept")]))]}, action="plan")["changed"]
+
+
 def test_diff(kollet):
     text = kollet({"upgrade": [(0, upgraded("committed", 4))]}, action="upgrade")["diff"]["prepared"]
     for line in (
