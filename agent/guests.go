@@ -141,8 +141,12 @@ func (v qemuVersions) next(ctx context.Context, s generation.Service, c containe
 	return v.once(s.Name+" "+args[0], func() (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, qemuTimeout)
 		defer cancel()
+		program, err := v.agent.node.Host.RootsProgram(c.PID, args[0])
+		if err != nil {
+			return "", err
+		}
 		var out strings.Builder
-		_, err := v.agent.node.Engine.Exec(ctx, c.ID, containers.Exec{Argv: []string{args[0], "--version"}, User: s.User, Short: true, Stdout: &out})
+		_, err = v.agent.node.Engine.Exec(ctx, c.ID, containers.Exec{Argv: []string{program, "--version"}, User: s.User, Short: true, Stdout: &out})
 		if err != nil {
 			return "", err
 		}

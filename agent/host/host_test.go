@@ -122,6 +122,43 @@ func TestPathInside(t *testing.T) {
 	}
 }
 
+// What others than root can write to is no program of the image.
+func TestRootsProgram(t *testing.T) {
+	proc := t.TempDir()
+	root := proc + "/7/root"
+	for _, file := range []string{"/usr/bin/qemu", "/usr/bin/loose", "/data/qemu", "/data/sub/qemu", "/usr/share/x"} {
+		write(t, root+file, "")
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(os.Chmod(root+"/data", 0o777))
+	check(os.Chmod(root+"/usr/bin/loose", 0o757))
+	check(os.Symlink("usr/bin", root+"/bin"))
+	check(os.Symlink("/data/qemu", root+"/usr/bin/link"))
+	check(os.Symlink("/usr/bin/qemu", root+"/data/link"))
+	for path, want := range map[string]string{
+		"/usr/bin/qemu":         "/usr/bin/qemu",
+		"/bin/qemu":             "/usr/bin/qemu",
+		"/data/link":            "/usr/bin/qemu", // run by its own path, whatever becomes of the link
+		"/data/../usr/bin/qemu": "/usr/bin/qemu",
+		"/usr/bin/loose":        "",
+		"/usr/bin/link":         "",
+		"/data/qemu":            "",
+		"/data/sub/qemu":        "",
+		"/usr/bin":              "",
+		"/none":                 "",
+		"":                      "",
+	} {
+		if got, err := (host.Host{Proc: proc}).RootsProgram(7, path); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: got %q, %v, want %q", path, got, err, want)
+		}
+	}
+}
+
 // A container may put anything in the place of a file.
 func TestReadInside(t *testing.T) {
 	proc := t.TempDir()

@@ -192,6 +192,13 @@ func (q *questions) offer(ctx context.Context, c containers.Container, program s
 		return known
 	}
 	var a answered
+	// The program is what the guest's process says it is, and the answer comes from a
+	// process with the rights of libvirt.
+	if program, a.err = q.t.node.Host.RootsProgram(c.PID, program); a.err != nil {
+		a.err = fmt.Errorf("its QEMU cannot be asked: %w", a.err)
+		q.offers[key] = a
+		return a
+	}
 	for _, question := range []struct {
 		args []string
 		read func(answer string)

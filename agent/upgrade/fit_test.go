@@ -100,6 +100,7 @@ func TestGuestsFit(t *testing.T) {
 				n.write(fmt.Sprintf("proc/%d/cmdline", 20+i), "/usr/bin/qemu-system-x86_64\x00-name\x00guest="+guest+"\x00-machine\x00pc-i440fx-7.2,usb=off\x00"+arguments+"\x00-uuid\x00uuid-"+guest+"\x00")
 			}
 			n.write("proc/30/root/usr/share/OVMF/VARS.fd", "")
+			n.write("proc/30/root/usr/bin/qemu-system-x86_64", "")
 			engine := &programs{down: c.down, answers: map[string]string{
 				"0 libvirtd --version": "libvirtd (libvirt) 9.0.0\n", "0 /usr/bin/qemu-system-x86_64 --version": "QEMU emulator version 7.2.22 (Debian 1:7.2)\n",
 				"0 /usr/bin/qemu-system-x86_64 -machine help": machines, "0 /usr/bin/qemu-system-x86_64 -cpu help": cpus,

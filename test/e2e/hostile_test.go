@@ -28,6 +28,7 @@ func TestHostileContainers(t *testing.T) {
 			"a copied file that is replaced is drift":                     replacedCopy,
 			"a probe that prints without end fails":                       endlessProbe,
 			"control characters do not reach the terminal":                controlCharacters,
+			"a guest names a program of its own, which nobody runs":       impostorsProgram,
 		} {
 			t.Run(name, func(t *testing.T) { scenario(t, newHostile(t, p)) })
 		}
@@ -210,4 +211,26 @@ func controlCharacters(t *testing.T, h *hostile) {
 			}
 		}
 	}
+}
+
+// impostorsProgram has a guest whose process, without privileges, says that it is a program
+// that it wrote into a volume.
+func impostorsProgram(t *testing.T, h *hostile) {
+	const uuid = "8a1b0000-0000-4000-8000-0000000000ee"
+	data := t.TempDir()
+	check(t, os.Chmod(data, 0o777))
+	settings := fmt.Sprintf("pid: host\n    privileged: true\n    user: root\n    stop_grace_period: 1s\n    volumes: [{source: %s, target: /data}]\n    guests: {list: [/bin/tiny, say, %s]}\n", data, uuid)
+	command := "command: [impostor, \"127.0.0.1:7001\", /data/qemu-system-x86_64, " + uuid + "]\n"
+	h.configure(command, settings)
+	h.Must(0, "bootstrap")
+	for _, g := range h.guests() {
+		t.Cleanup(func() { _ = syscall.Kill(g.PID, syscall.SIGKILL) })
+	}
+	contains(t, h.ends(0, "guests").Stdout, uuid)
+	h.configure(command, settings, "environment: {A: b}\n")
+	contains(t, h.ends(1, "upgrade").Stderr, "/data/qemu-system-x86_64 does not belong to the image")
+	if uid, err := os.ReadFile(filepath.Join(data, "qemu-system-x86_64.asked")); err == nil {
+		t.Errorf("kollet ran the guest's program as user %s", uid)
+	}
+	h.ends(0, "upgrade", "--force")
 }

@@ -11,6 +11,9 @@
 //	tiny ask ADDRESS            prints the answer of a service; used as a probe
 //	tiny host ADDRESS UUID      answers, and starts a process that looks like a guest, and the
 //	                            guest's helpers; with another UUID also in its last moment
+//	tiny impostor ADDRESS PROGRAM UUID
+//	                            answers, and starts a guest without privileges that says it is
+//	                            PROGRAM, which it wrote itself
 //	tiny guest UUID             starts the same processes, and ends
 //	tiny breed ADDRESS FILE DIRECTORY UUID
 //	                            answers, and starts guests as the files of DIRECTORY order it
@@ -42,6 +45,7 @@ import (
 
 func main() {
 	if strings.HasPrefix(filepath.Base(os.Args[0]), guestName) {
+		confess()
 		guest(os.Args[len(os.Args)-1] == alone)
 	}
 	if serve := helpers[os.Args[0]]; serve != nil {
@@ -65,6 +69,9 @@ func run(args []string) {
 		go serve(args[1], "")
 		<-end
 		host(args[3])
+	case "impostor":
+		impostor(args[2], args[3])
+		serve(args[1], "")
 	case "leave-behind": // a daemon
 		daemon := exec.Command("/proc/self/exe")
 		daemon.Args = args[1:4]
@@ -133,7 +140,7 @@ func run(args []string) {
 			run(args[4:])
 		}
 	default:
-		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, ask, host, guest, breed, under, say, stay, fill, flood or plant")
+		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, ask, host, impostor, guest, breed, under, say, stay, fill, flood or plant")
 		os.Exit(2)
 	}
 }
