@@ -37,3 +37,13 @@ func InspectAll[T any](list []T, inspect func(T) (Container, error)) ([]Containe
 	}
 	return out, nil
 }
+
+// HasLabels reports whether all wanted labels are among those that there are.
+func HasLabels(labels, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if got, ok := labels[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}

@@ -200,7 +200,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 	}
 	out, err := containers.InspectAll(found, func(c ctr.Container) (containers.Container, error) {
 		out, err := e.inspect(ctx, c)
-		if errdefs.IsNotFound(err) || err == nil && !hasAll(out.Spec.Labels, labels) {
+		if errdefs.IsNotFound(err) || err == nil && !containers.HasLabels(out.Spec.Labels, labels) {
 			err = containers.ErrNotFound
 		}
 		return out, err
@@ -209,13 +209,4 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 		return nil, e.fail(doing, err)
 	}
 	return out, nil
-}
-
-func hasAll(have, want map[string]string) bool {
-	for key, value := range want {
-		if got, ok := have[key]; !ok || got != value {
-			return false
-		}
-	}
-	return true
 }

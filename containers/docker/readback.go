@@ -17,6 +17,9 @@ import (
 // nil if the image was removed.
 func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec {
 	set := readExplicit(c.Config.Labels)
+	if image != nil && image.labels[explicitLabel] == c.Config.Labels[explicitLabel] {
+		set = nil // kollet did not write it: anybody can build an image with it
+	}
 	if image == nil {
 		image = &imageConfig{}
 		if set != nil { // without the label, every setting counts as the container's own

@@ -65,6 +65,15 @@ func TestForeignContainer(t *testing.T) {
 	}
 }
 
+// An image that says that its labels are the container's does not make them so.
+func TestForgedLabels(t *testing.T) {
+	labels := map[string]string{"org.kollet.node": "/var/lib/kollet", explicitLabel: `["label org.kollet.node"]`}
+	c := container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{Name: "/c", HostConfig: &container.HostConfig{}}, Config: &container.Config{Labels: labels}}
+	if got := fromDocker(c, &imageConfig{labels: labels}).Labels; len(got) > 0 {
+		t.Errorf("the container's own labels are %v", got)
+	}
+}
+
 // What the engine adds to a container is not in its spec, even if its image was
 // removed.
 func TestEngineDefaultsAreLeftOut(t *testing.T) {
