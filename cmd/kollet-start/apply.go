@@ -35,7 +35,7 @@ func configure(root string, names names) (bool, error) {
 	if _, err := lstat(path.Join(root, marker)); err == nil {
 		return true, nil
 	}
-	c, err := parseConfig(data)
+	c, err := parseConfig(data, parseJSON)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", file, err)
 	}

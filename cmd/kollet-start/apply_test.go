@@ -177,6 +177,13 @@ func TestConfigure(t *testing.T) {
 				0644 42436:42436 srv/deep/f`,
 		},
 		{
+			name: "comments in keys",
+			config: `{"_comment": ["by hand"], "command": "", "files": [{"_why": "a socket needs it", "path": "/srv/f", "owner": "nova", "perm": "0640"}],
+				"directories": [{"path": "/srv", "owner": "root", "perm": "0755", "_n": 1}], "permissions": [{"_": null, "path": "/srv/f", "owner": "qemu"}]}`,
+			want: `0755 0:0 srv/
+				0640 42427:42427 srv/f`,
+		},
+		{
 			name:   "numbers own files in images without names",
 			tree:   "0400 0:0 var/lib/kolla/config_files/f = f",
 			config: `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/etc/f", "owner": "123:456", "perm": "0600"}]}`,
@@ -308,6 +315,9 @@ func TestConfigureErrors(t *testing.T) {
 		{"command is no string", `{"command": ["a"]}`, "command: expected a string"},
 		{"unknown section", `{"command": "", "volumes": []}`, "volumes: kollet-start does not know this key"},
 		{"unknown key", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "0600", "ignore_globs": true}]}`, "config_files[0]: ignore_globs: kollet-start does not know this key"},
+		{"comment in config_files, which Kolla refuses too", `{"command": "", "config_files": [{"_comment": "x", "source": "/a", "dest": "/b", "owner": "root", "perm": "0600"}]}`, "config_files[0]: _comment: kollet-start does not know this key"},
+		{"unknown escape", `{"command": "\x"}`, "config.json: line 1, column 14: a string contains an unknown escape"},
+		{"not UTF-8", "{\"command\": \"\xff\"}", "config.json: line 1, column 14: a string is not valid UTF-8"},
 		{"key of another section", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "merge": true}]}`, "permissions[0]: merge: kollet-start does not know this key"},
 		{"exclude", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "exclude": ["x"]}]}`, "config.json: permissions[0]: exclude: kollet-start does not support this"},
 		{"no source", `{"command": "", "config_files": [{"dest": "/b", "owner": "root", "perm": "0600"}]}`, "config.json: config_files[0]: source is missing"},

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/valyala/fastjson"
 )
 
 // config is a config.json as Kolla's contract defines it, with these differences:
@@ -42,38 +40,41 @@ type mode struct {
 }
 
 // parseConfig checks all of data before any of it is applied.
-func parseConfig(data []byte) (config, error) {
-	v, err := fastjson.ParseBytes(data)
+func parseConfig(data []byte, parse func([]byte) (value, error)) (config, error) {
+	v, err := parse(data)
 	if err != nil {
 		return config{}, err
 	}
-	top, err := v.Object()
+	members, err := v.asObject()
 	if err != nil {
-		return config{}, errors.New("expected an object")
+		return config{}, err
 	}
 	var c config
 	hasCommand := false
-	err = each(top, func(key string, v *fastjson.Value) (err error) {
-		switch key {
+	for _, m := range members {
+		switch m.key {
 		case "command":
 			hasCommand = true
-			if c.command, err = text(v); err != nil {
-				err = fmt.Errorf("command: %w", err)
-			}
+			c.command, err = m.value.asText()
+			err = m.wrap(err)
 		case "directories":
-			c.directories, err = section(v, key, rule.checkOwned)
+			c.directories, err = section(m, rule.checkOwned)
 		case "files":
-			c.files, err = section(v, key, rule.checkOwned)
+			c.files, err = section(m, rule.checkOwned)
 		case "config_files":
-			c.copies, err = section(v, key, rule.checkCopy)
+			c.copies, err = section(m, rule.checkCopy)
 		case "permissions":
-			c.permissions, err = section(v, key, rule.checkPermission)
+			c.permissions, err = section(m, rule.checkPermission)
 		default:
-			err = fmt.Errorf("%s: %w", key, errUnknown)
+			if !isComment(m.key) {
+				err = m.wrap(errUnknown)
+			}
 		}
-		return err
-	})
-	if err == nil && !hasCommand {
+		if err != nil {
+			return config{}, err
+		}
+	}
+	if !hasCommand {
 		err = errors.New("command is missing")
 	}
 	return c, err
@@ -81,24 +82,24 @@ func parseConfig(data []byte) (config, error) {
 
 var errUnknown = errors.New("kollet-start does not know this key")
 
-func section(v *fastjson.Value, name string, check func(rule) error) ([]rule, error) {
-	items, err := v.Array()
+// isComment tells a key that people put beside others as a comment, such as _comment.
+// Kolla ignores unknown keys, except in config_files.
+func isComment(key string) bool { return strings.HasPrefix(key, "_") }
+
+func section(m member, check func(rule) error) ([]rule, error) {
+	items, err := m.value.asList()
 	if err != nil {
-		return nil, fmt.Errorf("%s: expected a list", name)
+		return nil, m.wrap(err)
 	}
 	rules := make([]rule, 0, len(items))
 	for i, item := range items {
-		r := rule{where: name + "[" + strconv.Itoa(i) + "]"}
-		o, err := item.Object()
-		if err != nil {
-			return nil, fmt.Errorf("%s: expected an object", r.where)
-		}
-		err = each(o, func(key string, v *fastjson.Value) error {
-			if err := r.set(name, key, v); err != nil {
-				return fmt.Errorf("%s: %w", key, err)
+		r := rule{where: m.key + "[" + strconv.Itoa(i) + "]"}
+		keys, err := item.asObject()
+		for _, k := range keys {
+			if err = k.wrap(r.set(m.key, k.key, k.value)); err != nil {
+				break
 			}
-			return nil
-		})
+		}
 		if err == nil {
 			err = check(r)
 		}
@@ -110,37 +111,46 @@ func section(v *fastjson.Value, name string, check func(rule) error) ([]rule, er
 	return rules, nil
 }
 
+func (m member) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", m.key, err)
+}
+
 // set sets one key of an entry, if its section has that key.
-func (r *rule) set(section, key string, v *fastjson.Value) (err error) {
+func (r *rule) set(section, key string, v value) (err error) {
 	switch section + "." + key {
 	case "config_files.source":
-		r.source, err = text(v)
+		r.source, err = v.asText()
 	case "config_files.dest":
-		r.dest, err = text(v)
+		r.dest, err = v.asText()
 	case "config_files.optional":
-		r.optional, err = v.Bool()
+		r.optional, err = v.asBool()
 	case "config_files.preserve_properties":
-		r.preserve, err = v.Bool()
+		r.preserve, err = v.asBool()
 	case "config_files.merge":
-		r.merge, err = v.Bool()
+		r.merge, err = v.asBool()
 	case "permissions.recurse":
-		r.recurse, err = v.Bool()
+		r.recurse, err = v.asBool()
 	case "permissions.path", "directories.path", "files.path":
-		r.path, err = text(v)
+		r.path, err = v.asText()
 	case "permissions.exclude":
-		if a, _ := v.Array(); v.Type() != fastjson.TypeArray || len(a) > 0 {
+		if items, bad := v.asList(); bad != nil || len(items) > 0 {
 			err = errors.New("kollet-start does not support this; list the paths to change instead")
 		}
 	default:
 		switch key {
 		case "owner":
-			r.owner, err = text(v)
+			r.owner, err = v.asText()
 		case "perm":
-			if v.Type() != fastjson.TypeNull {
+			if v.kind != isNull {
 				r.perm, err = permission(v)
 			}
 		default:
-			err = errUnknown
+			if section == "config_files" || !isComment(key) {
+				err = errUnknown
+			}
 		}
 	}
 	return err
@@ -192,8 +202,8 @@ func absolute(key, path string) error {
 }
 
 // permission reads three or four octal digits, which may follow 0o.
-func permission(v *fastjson.Value) (mode, error) {
-	s, err := text(v)
+func permission(v value) (mode, error) {
+	s, err := v.asText()
 	if err != nil {
 		return mode{}, err
 	}
@@ -203,23 +213,4 @@ func permission(v *fastjson.Value) (mode, error) {
 		return mode{}, fmt.Errorf("%q: expected three or four octal digits, such as \"0600\"", s)
 	}
 	return mode{uint32(bits), true}, nil
-}
-
-func text(v *fastjson.Value) (string, error) {
-	b, err := v.StringBytes()
-	if err != nil {
-		return "", errors.New("expected a string")
-	}
-	return string(b), nil
-}
-
-// each calls f for every key of o until one fails.
-func each(o *fastjson.Object, f func(key string, v *fastjson.Value) error) error {
-	var failed error
-	o.Visit(func(key []byte, v *fastjson.Value) {
-		if failed == nil {
-			failed = f(string(key), v)
-		}
-	})
-	return failed
 }

@@ -23,7 +23,7 @@ func FuzzConfig(f *testing.F) {
 		"permissions": [{"path": "/p*", "owner": "root", "recurse": true, "perm": null, "exclude": []}]}`))
 	f.Add([]byte(`{"command": "\u0000", "files": [[]], "files": null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := parseConfig(data)
+		c, err := parseConfig(data, parseJSON)
 		if err != nil {
 			return
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 
-	"github.com/valyala/fastjson"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,8 +55,3 @@ func (a applier) saveDefaults(c config) error {
 }
 
 func readableByAll(path string) error { return failure("chmod", path, unix.Chmod(path, 0o644)) }
-
-func quote(s string) string {
-	var a fastjson.Arena
-	return string(a.NewString(s).MarshalTo(nil))
-}
