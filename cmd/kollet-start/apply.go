@@ -70,13 +70,25 @@ func (a applier) path(p string) string { return path.Join(a.root, p) }
 func (a applier) checkOwners(c config) error {
 	for _, rules := range [][]rule{c.directories, c.files, c.copies, c.permissions} {
 		for _, r := range rules {
-			if r.preserve {
-				continue
+			if r.optional {
+				if sources, err := a.glob(r.source); err == nil && len(sources) == 0 {
+					continue // Kolla does not look at its owner either
+				}
 			}
-			if _, _, err := a.names.owner(r.owner); err != nil {
-				return r.wrap(fmt.Errorf("owner %s: %w", r.owner, err))
+			if err := a.checkOwner(r); err != nil {
+				return r.wrap(err)
 			}
 		}
+	}
+	return nil
+}
+
+func (a applier) checkOwner(r rule) error {
+	if r.preserve {
+		return nil
+	}
+	if _, _, err := a.names.owner(r.owner); err != nil {
+		return fmt.Errorf("owner %s: %w", r.owner, err)
 	}
 	return nil
 }
@@ -108,15 +120,31 @@ func (a applier) makeFiles(c config) error {
 			return r.wrap(err)
 		}
 		path := a.path(r.path)
-		fd, err := open(path, unix.O_CREAT|unix.O_WRONLY|unix.O_NOFOLLOW)
-		switch {
-		case errors.Is(err, unix.ELOOP):
-			return r.wrap(fmt.Errorf("%s is a symbolic link; expected a file", path))
-		case err != nil:
+		if err := makeFile(path); err != nil {
 			return r.wrap(err)
 		}
-		unix.Close(fd)
 		a.setOwnerAndMode(path, r)
+	}
+	return nil
+}
+
+// makeFile creates an empty file if there is none. What exists is not opened: a FIFO
+// would wait for its other end.
+func makeFile(path string) error {
+	st, err := lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		fd, err := open(path, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	case err != nil:
+		return err
+	case isLink(st):
+		return fmt.Errorf("%s is a symbolic link; expected a file", path)
+	case isDir(st):
+		return fmt.Errorf("%s is a directory; expected a file", path)
 	}
 	return nil
 }
@@ -138,7 +166,7 @@ func unlessReadOnly(err error) error {
 
 func (a applier) setPermissions(c config) error {
 	for _, r := range c.permissions {
-		paths, err := glob(a.path(r.path))
+		paths, err := a.glob(r.path)
 		if err != nil {
 			return r.wrap(err)
 		}

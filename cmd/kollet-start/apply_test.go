@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/test/needs"
 )
 
 const passwd = `root:x:0:0:root:/root:/bin/sh
@@ -184,10 +186,57 @@ func TestConfigure(t *testing.T) {
 				0640 42427:42427 srv/f`,
 		},
 		{
-			name:   "numbers own files in images without names",
-			tree:   "0400 0:0 var/lib/kolla/config_files/f = f",
-			config: `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/etc/f", "owner": "123:456", "perm": "0600"}]}`,
-			want:   "0600 123:456 etc/f = f",
+			name: "merged with their properties, links that lead nowhere are copied",
+			tree: `0400 0:0 var/lib/kolla/config_files/d/f = f
+				0777 0:0 var/lib/kolla/config_files/d/l -> nowhere
+				0777 0:0 var/lib/kolla/config_files/self -> self`,
+			config: `{"command": "", "config_files": [
+				{"source": "/var/lib/kolla/config_files/d", "dest": "/etc/d", "preserve_properties": true, "merge": true},
+				{"source": "/var/lib/kolla/config_files/self", "dest": "/etc/", "preserve_properties": true, "merge": true}]}`,
+			want: `0755 0:0 etc/d/
+				0400 0:0 etc/d/f = f
+				0777 0:0 etc/d/l -> nowhere
+				0777 0:0 etc/self -> self`,
+		},
+		{
+			name: "brackets by the rules of Python",
+			tree: `0400 0:0 var/lib/kolla/config_files/[f = 1
+				0400 0:0 var/lib/kolla/config_files/] = 2
+				0400 0:0 var/lib/kolla/config_files/[!]z = 3
+				0400 0:0 var/lib/kolla/config_files/az = 4`,
+			config: `{"command": "", "config_files": [
+				{"source": "/var/lib/kolla/config_files/[f", "dest": "/etc/1/", "owner": "root", "perm": "0600"},
+				{"source": "/var/lib/kolla/config_files/[]f]", "dest": "/etc/2/", "owner": "root", "perm": "0600"},
+				{"source": "/var/lib/kolla/config_files/[!]z", "dest": "/etc/3/", "owner": "root", "perm": "0600"}]}`,
+			want: `0755 0:0 etc/1/
+				0600 0:0 etc/1/[f = 1
+				0755 0:0 etc/2/
+				0600 0:0 etc/2/] = 2
+				0755 0:0 etc/3/
+				0600 0:0 etc/3/[!]z = 3`,
+		},
+		{
+			name: "a source that ends in a slash is a directory",
+			tree: `0400 0:0 var/lib/kolla/config_files/a1 = file
+				0400 0:0 var/lib/kolla/config_files/a2/f = f
+				0400 0:0 var/lib/kolla/config_files/b = b`,
+			config: `{"command": "", "config_files": [
+				{"source": "/var/lib/kolla/config_files/a*/", "dest": "/etc/a/", "owner": "root", "perm": "0600"},
+				{"source": "/var/lib/kolla/config_files/b/", "dest": "/etc/b/", "owner": "root", "perm": "0600", "optional": true}],
+				"permissions": [{"path": "/etc/a/f/", "owner": "nova"}]}`,
+			want: `0700 0:0 etc/a/
+				0600 0:0 etc/a/f = f`,
+		},
+		{
+			name:   "a FIFO where a file should be gets owner and mode",
+			tree:   "0600 0:0 run/fifo |",
+			config: `{"command": "", "files": [{"path": "/run/fifo", "owner": "nova", "perm": "0660"}]}`,
+			want: `0755 0:0 run/
+				0660 42436:42436 run/fifo |`,
+		},
+		{
+			name:   "nobody is looked up for an optional source that is not there",
+			config: `{"command": "", "config_files": [{"source": "/nowhere/x", "dest": "/etc/x", "owner": "noah", "perm": "0644", "optional": true}, {"source": "/nowhere/*", "dest": "/etc/x", "owner": "root:noah", "perm": "0644", "optional": true}]}`,
 		},
 		{
 			name: "an image of Kolla gets its defaults saved and listed",
@@ -334,7 +383,11 @@ func TestConfigureErrors(t *testing.T) {
 		{"link where a file should be", `{"command": "", "files": [{"path": "/etc/mtab", "owner": "root", "perm": "0644"}]}`, "files[0]: "},
 		{"directory where a file should be", `{"command": "", "files": [{"path": "/etc", "owner": "root", "perm": "0644"}]}`, "files[0]: "},
 		{"file in a missing directory", `{"command": "", "files": [{"path": "/a/b", "owner": "root", "perm": "0644"}]}`, "files[0]: "},
-		{"bad pattern", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/[f", "dest": "/b", "owner": "root", "perm": "0600"}]}`, "syntax error in pattern"},
+		{"number as owner", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/b", "owner": "42436", "perm": "0600"}]}`, `config_files[0]: owner 42436: no user "42436" in the image's /etc/passwd`},
+		{"number as group", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/b", "owner": "nova:0", "perm": "0600"}]}`, `config_files[0]: owner nova:0: no group "0" in the image's /etc/group`},
+		{"file as a source that ends in a slash", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f/", "dest": "/b", "owner": "root", "perm": "0600"}]}`, "config_files[0]: source /var/lib/kolla/config_files/f/: no such file"},
+		{"link that leads nowhere", `{"command": "", "config_files": [{"source": "/etc/mtab", "dest": "/b", "preserve_properties": true}]}`, "etc/mtab: no such file"},
+		{"optional source that an entry made, unknown user", `{"command": "", "directories": [{"path": "/d", "owner": "root", "perm": "0755"}], "config_files": [{"source": "/d", "dest": "/b", "owner": "noah", "perm": "0600", "optional": true}]}`, `config_files[0]: owner noah: no user "noah"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			root, err := applied(t, source+"\n0777 0:0 etc/mtab -> ../proc/mounts", tc.config)
@@ -357,5 +410,37 @@ func TestConfigureAfterAnInterruptedStart(t *testing.T) {
 	check(t, err)
 	if exists(filepath.Join(root, "etc/.kollet-new")) {
 		t.Error("the half-written file is still there")
+	}
+}
+
+// Access control lists are attributes of the system, and capabilities of security.
+func TestPropertiesIncludeAttributes(t *testing.T) {
+	needs.Root(t)
+	const (
+		acl        = "system.posix_acl_access"
+		capability = "security.capability"
+	)
+	attributes := map[string]string{
+		"user.note": "by hand",
+		// Version 2: owner rw, user 42436 rw, group r, mask rw, others none; acl(5).
+		acl: "\x02\x00\x00\x00\x01\x00\x06\x00\xff\xff\xff\xff\x02\x00\x06\x00\xc4\xa5\x00\x00\x04\x00\x04\x00\xff\xff\xff\xff\x10\x00\x06\x00\xff\xff\xff\xff\x20\x00\x00\x00\xff\xff\xff\xff",
+		// Revision 2, effective, CAP_NET_ADMIN; capabilities(7).
+		capability: "\x01\x00\x00\x02\x00\x10\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+	}
+	source := filepath.Join(t.TempDir(), "f")
+	dest := filepath.Join(t.TempDir(), "f")
+	check(t, os.WriteFile(source, []byte("f"), 0o600))
+	check(t, os.Chown(source, 7, 8))
+	for name, content := range attributes {
+		if err := unix.Setxattr(source, name, []byte(content), 0); err != nil {
+			t.Skipf("this file system has no %s: %v", name, err)
+		}
+	}
+	check(t, applier{root: "/"}.copy(source, dest, rule{preserve: true}))
+	for name, want := range attributes {
+		got, err := readAttribute(func(buffer []byte) (int, error) { return unix.Getxattr(dest, name, buffer) })
+		if err != nil || string(got) != want {
+			t.Errorf("%s is %q (%v), want %q", name, got, err, want)
+		}
 	}
 }

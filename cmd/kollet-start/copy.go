@@ -13,12 +13,15 @@ import (
 // file, see replaceFile, and it does not remove mount points or what is mounted.
 func (a applier) copyAll(c config) error {
 	for _, r := range c.copies {
-		sources, err := glob(a.path(r.source))
+		sources, err := a.glob(r.source)
 		if err != nil {
 			return r.wrap(err)
 		}
 		if len(sources) == 0 && !r.optional {
 			return r.wrap(fmt.Errorf("source %s: no such file", r.source))
+		}
+		if err := a.checkOwner(r); err != nil && len(sources) > 0 {
+			return r.wrap(err) // of an optional source that an earlier entry made
 		}
 		for _, source := range sources {
 			if err := a.copy(source, a.path(r.destOf(source)), r); err != nil {
@@ -41,7 +44,7 @@ func (r rule) destOf(source string) string {
 
 // copy copies a file or a directory. Without merge, an existing dest is removed.
 func (a applier) copy(source, dest string, r rule) error {
-	st, err := stat(source)
+	st, err := statSource(source, r)
 	if err != nil {
 		return err
 	}
@@ -59,9 +62,21 @@ func (a applier) copy(source, dest string, r rule) error {
 	return a.copyTree(source, dest, r)
 }
 
+// keepsLinks reports whether links are copied as links.
+func (r rule) keepsLinks() bool { return r.merge && r.preserve }
+
+// statSource follows links. A link that leads nowhere is copied if links are kept.
+func statSource(source string, r rule) (unix.Stat_t, error) {
+	st, err := stat(source)
+	if err != nil && r.keepsLinks() {
+		return lstat(source)
+	}
+	return st, err
+}
+
 // copyTree copies into an existing directory.
 func (a applier) copyTree(source, dest string, r rule) error {
-	st, err := stat(source)
+	st, err := statSource(source, r)
 	if err != nil {
 		return err
 	}
@@ -79,7 +94,7 @@ func (a applier) copyTree(source, dest string, r rule) error {
 			return err
 		}
 	}
-	if err := a.setProperties(dest, st, r); err != nil {
+	if err := a.setProperties(source, dest, st, r); err != nil {
 		return err
 	}
 	names, err := list(source)
@@ -95,7 +110,7 @@ func (a applier) copyFile(source, dest string, st unix.Stat_t, r rule) error {
 			return err
 		}
 	}
-	if r.merge && r.preserve {
+	if r.keepsLinks() {
 		target := make([]byte, unix.PathMax)
 		if n, err := unix.Readlink(source, target); err == nil {
 			return replaceLink(string(target[:n]), dest)
@@ -108,22 +123,25 @@ func (a applier) copyFile(source, dest string, st unix.Stat_t, r rule) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(dest, data, func(path string) error { return a.setProperties(path, st, r) })
+	return replaceFile(dest, data, func(path string) error { return a.setProperties(source, path, st, r) })
 }
 
 // setProperties gives a copy its owner and mode, and with preserve_properties
-// also the times of its source.
-func (a applier) setProperties(path string, source unix.Stat_t, r rule) error {
+// also the extended attributes and times of its source.
+func (a applier) setProperties(source, path string, st unix.Stat_t, r rule) error {
 	if !r.preserve {
 		a.setOwnerAndMode(path, r)
 		return nil
 	}
-	err := unix.Chown(path, int(source.Uid), int(source.Gid))
+	err := unix.Chown(path, int(st.Uid), int(st.Gid)) // first: it takes capabilities and set-id bits away
 	if err == nil {
-		err = unix.Chmod(path, source.Mode&0o7777)
+		err = unix.Chmod(path, st.Mode&0o7777)
 	}
 	if err == nil {
-		err = unix.UtimesNano(path, []unix.Timespec{source.Atim, source.Mtim})
+		err = copyAttributes(source, path)
+	}
+	if err == nil {
+		err = unix.UtimesNano(path, []unix.Timespec{st.Atim, st.Mtim})
 	}
 	return failure("keep properties of", path, err)
 }

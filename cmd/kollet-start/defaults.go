@@ -31,7 +31,7 @@ func (a applier) saveDefaults(c config) error {
 	listed := map[string]bool{}
 	for _, r := range c.copies {
 		dest := r.destOf(r.source)
-		if listed[dest] || !exists(a.path(r.source)) {
+		if listed[dest] || !a.has(r.source) {
 			continue
 		}
 		listed[dest] = true
@@ -52,6 +52,13 @@ func (a applier) saveDefaults(c config) error {
 		text = "{\n" + strings.Join(items, ",\n") + "\n}"
 	}
 	return replaceFile(list, []byte(text), readableByAll)
+}
+
+// has reports whether a source exists as Kolla looks for it: literally, and as a
+// directory if it ends in a slash.
+func (a applier) has(source string) bool {
+	st, err := stat(a.path(source))
+	return err == nil && (isDir(st) || !strings.HasSuffix(source, "/"))
 }
 
 func readableByAll(path string) error { return failure("chmod", path, unix.Chmod(path, 0o644)) }

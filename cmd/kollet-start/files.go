@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -158,53 +157,4 @@ func replaceLink(target, name string) error {
 		return failure("symlink", fresh, err)
 	}
 	return failure("rename onto", name, unix.Rename(fresh, name))
-}
-
-func hasMagic(pattern string) bool { return strings.ContainsAny(pattern, "*?[") }
-
-// glob expands a pattern by the rules of Python's glob, which Kolla uses: [!a]
-// is a negated set, a backslash is literal, and a wildcard does not match a
-// leading dot. A path without wildcards is returned if it exists.
-func glob(pattern string) ([]string, error) {
-	found := []string{"/"}
-	for part := range strings.SplitSeq(strings.Trim(pattern, "/"), "/") {
-		var next []string
-		for _, dir := range found {
-			names, err := globIn(dir, part)
-			if err != nil {
-				return nil, err
-			}
-			for _, name := range names {
-				next = append(next, path.Join(dir, name))
-			}
-		}
-		found = next
-	}
-	return found, nil
-}
-
-// globIn returns the names in dir that one part of a pattern matches.
-func globIn(dir, part string) ([]string, error) {
-	if !hasMagic(part) {
-		_, err := lstat(path.Join(dir, part))
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-			return nil, nil
-		}
-		return []string{part}, err
-	}
-	part = strings.ReplaceAll(part, `\`, `\\`)
-	part = strings.ReplaceAll(part, `[^`, `[\^`)
-	part = strings.ReplaceAll(part, `[!`, `[^`)
-	names, _ := list(dir) // not a directory, or absent: nothing matches
-	var matching []string
-	for _, name := range names {
-		ok, err := path.Match(part, name)
-		if err != nil {
-			return nil, failure("glob", path.Join(dir, part), err)
-		}
-		if ok && (name[0] != '.' || part[0] == '.') {
-			matching = append(matching, name)
-		}
-	}
-	return matching, nil
 }

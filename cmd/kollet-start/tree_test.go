@@ -19,6 +19,7 @@ import (
 //	0755 0:0 etc/nova/
 //	0640 0:42436 etc/nova/nova.conf = debug
 //	0777 0:0 etc/link -> nova
+//	0600 0:0 run/fifo |
 //
 // Directories end in a slash; those that are not listed are made as needed.
 
@@ -43,6 +44,8 @@ func plant(t *testing.T, root, tree string) {
 			check(t, os.Symlink(f[4], path))
 			check(t, os.Lchown(path, uid, gid))
 			continue
+		case len(f) > 3 && f[3] == "|":
+			check(t, unix.Mkfifo(path, 0o600))
 		case strings.HasSuffix(f[2], "/"):
 			check(t, os.MkdirAll(path, 0o755))
 		default:
@@ -80,6 +83,8 @@ func harvest(t *testing.T, root string, without ...string) string {
 		case isLink(st):
 			target, _ := os.Readlink(path)
 			line += " -> " + target
+		case !isRegular(st):
+			line += " |"
 		default:
 			content, _ := os.ReadFile(path)
 			line += " = " + strings.ReplaceAll(string(content), "\n", "|")

@@ -151,19 +151,23 @@ func (n names) home(uid int) string {
 	return ""
 }
 
-// owner resolves an owner as Kolla writes it: user or user:group, where a
+// owner resolves an owner as Kolla writes it: user or user:group, by name, where a
 // missing group is the one of the same name as the user, not the user's
-// primary group.
+// primary group. A number is no name for Kolla, and none in the node file.
 func (n names) owner(owner string) (uid, gid int, err error) {
 	user, group, _ := strings.Cut(owner, ":")
 	if group == "" {
 		group = user
 	}
-	if uid, err = n.uid(user); err != nil {
-		return 0, 0, err
+	u := slices.IndexFunc(n.users, func(u passwdEntry) bool { return u.name == user })
+	if u < 0 {
+		return 0, 0, fmt.Errorf("no user %q in the image's /etc/passwd", user)
 	}
-	gid, err = n.gid(group)
-	return uid, gid, err
+	g := slices.IndexFunc(n.groups, func(g groupEntry) bool { return g.name == group })
+	if g < 0 {
+		return 0, 0, fmt.Errorf("no group %q in the image's /etc/group", group)
+	}
+	return n.users[u].uid, n.groups[g].gid, nil
 }
 
 // account is the user that the service runs as.

@@ -53,7 +53,8 @@ func TestOwner(t *testing.T) {
 		{"nova", 42436, 42436, ""},
 		{"nova:", 42436, 42436, ""},
 		{"nova:kolla", 42436, 42400, ""},
-		{"12:34", 12, 34, ""},
+		{"12:34", 0, 0, `no user "12"`},
+		{"nova:34", 0, 0, `no group "34"`},
 		{"nogroup", 0, 0, `no group "nogroup"`}, // its primary group has another name
 		{"nogroup:root", 50, 0, ""},
 		{"", 0, 0, `no user ""`},
