@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -65,6 +66,9 @@ type applier struct {
 }
 
 func (a applier) path(p string) string { return path.Join(a.root, p) }
+
+// inside returns the path that a path below root has in the container.
+func (a applier) inside(p string) string { return path.Join("/", strings.TrimPrefix(p, a.root)) }
 
 // checkOwners finds unknown names before anything is changed.
 func (a applier) checkOwners(c config) error {
@@ -207,7 +211,9 @@ func (a applier) setBelow(dir int, name string, r rule) {
 			r.noteError(failure("open", below, err))
 			continue
 		}
-		a.setHeld(fd, below, r)
+		if !r.excludes(a.inside(below)) {
+			a.setHeld(fd, below, r)
+		}
 		sub, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		unix.Close(fd)
 		if err == nil {

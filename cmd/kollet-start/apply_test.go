@@ -186,6 +186,31 @@ func TestConfigure(t *testing.T) {
 				0640 42427:42427 srv/f`,
 		},
 		{
+			name: "permissions exclude what all patterns find in the path, not what is below it",
+			tree: `0600 0:0 srv/a/disk
+				0600 0:0 srv/a/disk.log
+				0700 0:0 srv/disk.d/
+				0600 0:0 srv/disk.d/x.log`,
+			config: `{"command": "", "permissions": [
+				{"path": "/srv", "owner": "nova", "recurse": true, "exclude": ["disk", "g$"]},
+				{"path": "/srv", "owner": "qemu", "perm": "0640", "recurse": true, "exclude": ["^/srv/(a|disk)[^/]*$"]}]}`,
+			want: `0750 42427:42427 srv/
+				0755 42436:42436 srv/a/
+				0640 42427:42427 srv/a/disk
+				0640 42427:42427 srv/a/disk.log
+				0700 42436:42436 srv/disk.d/
+				0640 42427:42427 srv/disk.d/x.log`,
+		},
+		{
+			name: "permissions exclude only with recurse, and not the path itself",
+			tree: "0600 0:0 srv/a",
+			config: `{"command": "", "permissions": [
+				{"path": "/srv/a", "owner": "nova", "exclude": ["a"]},
+				{"path": "/srv", "owner": "qemu", "recurse": true, "exclude": ["srv"]}]}`,
+			want: `0755 42427:42427 srv/
+				0600 42436:42436 srv/a`,
+		},
+		{
 			name: "merged with their properties, links that lead nowhere are copied",
 			tree: `0400 0:0 var/lib/kolla/config_files/d/f = f
 				0777 0:0 var/lib/kolla/config_files/d/l -> nowhere
@@ -368,7 +393,8 @@ func TestConfigureErrors(t *testing.T) {
 		{"unknown escape", `{"command": "\x"}`, "config.json: line 1, column 14: a string contains an unknown escape"},
 		{"not UTF-8", "{\"command\": \"\xff\"}", "config.json: line 1, column 14: a string is not valid UTF-8"},
 		{"key of another section", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "merge": true}]}`, "permissions[0]: merge: kollet-start does not know this key"},
-		{"exclude", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "exclude": ["x"]}]}`, "config.json: permissions[0]: exclude: kollet-start does not support this"},
+		{"exclude with look-around", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "recurse": true, "exclude": ["x", "(?!y)"]}]}`, `config.json: permissions[0]: exclude: entry 1: "(?!y)": look-around is not supported`},
+		{"exclude is no list", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "exclude": "x"}]}`, "config.json: permissions[0]: exclude: expected a list"},
 		{"no source", `{"command": "", "config_files": [{"dest": "/b", "owner": "root", "perm": "0600"}]}`, "config.json: config_files[0]: source is missing"},
 		{"relative dest", `{"command": "", "config_files": [{"source": "/a", "dest": "b", "owner": "root", "perm": "0600"}]}`, `config_files[0]: dest "b": expected an absolute path`},
 		{"no perm", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root"}]}`, "owner and perm are missing"},

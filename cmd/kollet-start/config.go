@@ -9,8 +9,7 @@ import (
 
 // config is a config.json as Kolla's contract defines it, with these differences:
 // an unknown key or a value of the wrong type is always an error, while Kolla
-// ignores some; paths are absolute; and permissions cannot exclude paths, because
-// that would require Python's regular expressions.
+// ignores some, and paths are absolute. docs/kolla.md lists all differences.
 type config struct {
 	command     string
 	directories []rule
@@ -31,6 +30,18 @@ type rule struct {
 	preserve bool // keep the source's times, owner and mode
 	merge    bool // keep other files in a directory
 	recurse  bool
+	exclude  []pattern // paths below a directory to leave alone: those that all match
+}
+
+// excludes reports whether a path below a directory is left alone. Kolla goes through
+// the patterns and sets the path for each that does not match.
+func (r rule) excludes(path string) bool {
+	for _, p := range r.exclude {
+		if !p.search(path) {
+			return false
+		}
+	}
+	return len(r.exclude) > 0
 }
 
 // mode is a file mode, as chmod(2) takes it, or absent.
@@ -136,9 +147,7 @@ func (r *rule) set(section, key string, v value) (err error) {
 	case "permissions.path", "directories.path", "files.path":
 		r.path, err = v.asText()
 	case "permissions.exclude":
-		if items, bad := v.asList(); bad != nil || len(items) > 0 {
-			err = errors.New("kollet-start does not support this; list the paths to change instead")
-		}
+		r.exclude, err = patterns(v)
 	default:
 		switch key {
 		case "owner":
@@ -154,6 +163,26 @@ func (r *rule) set(section, key string, v value) (err error) {
 		}
 	}
 	return err
+}
+
+func patterns(v value) ([]pattern, error) {
+	items, err := v.asList()
+	if err != nil {
+		return nil, err
+	}
+	var found []pattern
+	for i, item := range items {
+		expr, err := item.asText()
+		var p pattern
+		if err == nil {
+			p, err = compilePattern(expr)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("entry %d: %w", i, err)
+		}
+		found = append(found, p)
+	}
+	return found, nil
 }
 
 func (r rule) checkOwned() error {
