@@ -1,0 +1,58 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestConfigureErrors(t *testing.T) {
+	const source = "0400 0:0 var/lib/kolla/config_files/f = f"
+	for _, tc := range []struct{ name, config, want string }{
+		{"not JSON", `{"command": `, "config.json: "},
+		{"not an object", `[]`, "expected an object"},
+		{"no list", `{"command": "", "files": {}}`, "config.json: files: expected a list"},
+		{"no entry", `{"command": "", "files": [1]}`, "config.json: files[0]: expected an object"},
+		{"no command", `{}`, "command is missing"},
+		{"command is no string", `{"command": ["a"]}`, "command: expected a string"},
+		{"unknown section", `{"command": "", "volumes": []}`, "volumes: kollet-start does not know this key"},
+		{"unknown key", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "0600", "ignore_globs": true}]}`, "config_files[0]: ignore_globs: kollet-start does not know this key"},
+		{"comment in config_files, which Kolla refuses too", `{"command": "", "config_files": [{"_comment": "x", "source": "/a", "dest": "/b", "owner": "root", "perm": "0600"}]}`, "config_files[0]: _comment: kollet-start does not know this key"},
+		{"unknown escape", `{"command": "\x"}`, "config.json: line 1, column 14: a string contains an unknown escape"},
+		{"not UTF-8", "{\"command\": \"\xff\"}", "config.json: line 1, column 14: a string is not valid UTF-8"},
+		{"key of another section", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "merge": true}]}`, "permissions[0]: merge: kollet-start does not know this key"},
+		{"exclude with look-around", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "recurse": true, "exclude": ["x", "(?!y)"]}]}`, `config.json: permissions[0]: exclude: entry 1: "(?!y)": look-around is not supported`},
+		{"exclude is no list", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "exclude": "x"}]}`, "config.json: permissions[0]: exclude: expected a list"},
+		{"no source", `{"command": "", "config_files": [{"dest": "/b", "owner": "root", "perm": "0600"}]}`, "config.json: config_files[0]: source is missing"},
+		{"relative dest", `{"command": "", "config_files": [{"source": "/a", "dest": "b", "owner": "root", "perm": "0600"}]}`, `config_files[0]: dest "b": expected an absolute path`},
+		{"no perm", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root"}]}`, "owner and perm are missing"},
+		{"bad perm", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "0888"}]}`, `config_files[0]: perm: "0888": expected three or four octal digits`},
+		{"perm too long", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "00644"}]}`, `"00644": expected three or four`},
+		{"wrong type", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "0644", "optional": "no"}]}`, "config_files[0]: optional: "},
+		{"pattern as directory", `{"command": "", "directories": [{"path": "/a*", "owner": "root", "perm": "0755"}]}`, `directories[0]: path "/a*": must not be a pattern`},
+		{"directory without perm", `{"command": "", "directories": [{"path": "/a", "owner": "root", "perm": null}]}`, "directories[0]: perm is missing"},
+		{"missing source", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/g*", "dest": "/b", "owner": "root", "perm": "0600"}]}`, "config_files[0]: source /var/lib/kolla/config_files/g*: no such file"},
+		{"unknown user", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/b", "owner": "noah", "perm": "0600"}]}`, `config_files[0]: owner noah: no user "noah" in the image's /etc/passwd`},
+		{"no group of the user's name", `{"command": "", "permissions": [{"path": "/a", "owner": "nogroup"}]}`, `permissions[0]: owner nogroup: no group "nogroup" in the image's /etc/group`},
+		{"link where a file should be", `{"command": "", "files": [{"path": "/etc/mtab", "owner": "root", "perm": "0644"}]}`, "files[0]: "},
+		{"directory where a file should be", `{"command": "", "files": [{"path": "/etc", "owner": "root", "perm": "0644"}]}`, "files[0]: "},
+		{"file in a missing directory", `{"command": "", "files": [{"path": "/a/b", "owner": "root", "perm": "0644"}]}`, "files[0]: "},
+		{"number as owner", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/b", "owner": "42436", "perm": "0600"}]}`, `config_files[0]: owner 42436: no user "42436" in the image's /etc/passwd`},
+		{"number as group", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f", "dest": "/b", "owner": "nova:0", "perm": "0600"}]}`, `config_files[0]: owner nova:0: no group "0" in the image's /etc/group`},
+		{"file as a source that ends in a slash", `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/f/", "dest": "/b", "owner": "root", "perm": "0600"}]}`, "config_files[0]: source /var/lib/kolla/config_files/f/: no such file"},
+		{"link that leads nowhere", `{"command": "", "config_files": [{"source": "/etc/mtab", "dest": "/b", "preserve_properties": true}]}`, "etc/mtab: no such file"},
+		{"optional source that an entry made, unknown user", `{"command": "", "directories": [{"path": "/d", "owner": "root", "perm": "0755"}], "config_files": [{"source": "/d", "dest": "/b", "owner": "noah", "perm": "0600", "optional": true}]}`, `config_files[0]: owner noah: no user "noah"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root, err := applied(t, source+"\n0777 0:0 etc/mtab -> ../proc/mounts", tc.config)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+			for _, name := range []string{"b", "configured"} {
+				if exists(filepath.Join(root, name)) {
+					t.Errorf("%s was made", name)
+				}
+			}
+		})
+	}
+}
