@@ -20,23 +20,27 @@ const (
 )
 
 // configure applies config.json below root once for each container: later starts
-// find the marker. It returns false if there is no config.json.
+// find the marker. It returns false if there is no configuration.
 //
 // Kolla's own kolla_set_configs finds the marker too when it is told to copy once,
 // and changes nothing, so Kolla's images run unchanged. The order is Kolla's.
 func configure(root string, names names) (bool, error) {
 	file := path.Join(root, gate.Config, "config.json")
-	data, err := readFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	other := path.Join(root, gate.Config, "config.yaml")
+	if !exists(file) && !exists(other) {
 		return false, nil
-	}
-	if err != nil {
-		return false, err
 	}
 	if _, err := lstat(path.Join(root, marker)); err == nil {
 		return true, nil
 	}
-	c, err := parseConfig(data, parseJSON)
+	if exists(other) {
+		return false, fmt.Errorf("%s: %w", other, errYAML)
+	}
+	data, err := readFile(file)
+	if err != nil {
+		return false, err
+	}
+	c, err := parseConfig(data)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", file, err)
 	}
@@ -57,6 +61,11 @@ func configure(root string, names names) (bool, error) {
 	}
 	return true, nil
 }
+
+// errYAML is the error of a config.yaml, which Kolla prefers to config.json. A parser of
+// YAML would make kollet-start a third larger, and kollet always mounts a config.json.
+// To ignore the file would apply another configuration than Kolla does.
+var errYAML = errors.New("kollet-start reads no YAML; put the configuration into config.json, and remove this file")
 
 // applier applies a configuration below root, which in a container is "/".
 type applier struct {

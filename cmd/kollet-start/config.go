@@ -51,8 +51,8 @@ type mode struct {
 }
 
 // parseConfig checks all of data before any of it is applied.
-func parseConfig(data []byte, parse func([]byte) (value, error)) (config, error) {
-	v, err := parse(data)
+func parseConfig(data []byte) (config, error) {
+	v, err := parseJSON(data)
 	if err != nil {
 		return config{}, err
 	}

@@ -20,10 +20,10 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte(copyConfig))
 	f.Add([]byte(`{"command": "a", "directories": [{"path": "/d", "owner": "root", "perm": "0o755"}], "files": [{"path": "/f", "owner": "a:b", "perm": "644"}],
 		"config_files": [{"source": "/s/*", "dest": "/d/", "preserve_properties": true, "merge": true, "optional": true}],
-		"permissions": [{"path": "/p*", "owner": "root", "recurse": true, "perm": null, "exclude": []}]}`))
+		"permissions": [{"path": "/p*", "owner": "root", "recurse": true, "perm": null, "exclude": ["a|b"]}]}`))
 	f.Add([]byte(`{"command": "\u0000", "files": [[]], "files": null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := parseConfig(data, parseJSON)
+		c, err := parseConfig(data)
 		if err != nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,5 +55,22 @@ func TestConfigureErrors(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Kolla would apply config.yaml instead of config.json, or without one.
+func TestConfigureRefusesYAML(t *testing.T) {
+	const other = "0644 0:0 var/lib/kolla/config_files/config.yaml = command: x"
+	root, err := applied(t, other, `{"command": ""}`)
+	if err == nil || !strings.Contains(err.Error(), "config.yaml: kollet-start reads no YAML") {
+		t.Errorf("got error %v", err)
+	}
+	check(t, os.Remove(filepath.Join(root, "var/lib/kolla/config_files/config.json")))
+	if configured, err := configure(root, names{}); err == nil {
+		t.Errorf("without config.json: %v", configured)
+	}
+	check(t, os.WriteFile(filepath.Join(root, "configured"), nil, 0o600))
+	if configured, err := configure(root, names{}); err != nil || !configured {
+		t.Errorf("of a configured container: %v, %v", configured, err)
 	}
 }

@@ -2,8 +2,7 @@ package main
 
 import "errors"
 
-// value is a value of a config file: of config.json, or of config.yaml, which
-// parseYAML reads into the same types.
+// value is a value of config.json.
 type value struct {
 	kind    kind
 	yes     bool     // of a boolean

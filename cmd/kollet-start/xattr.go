@@ -43,7 +43,7 @@ func readAttribute(read func([]byte) (int, error)) ([]byte, error) {
 	for size := 1 << 10; ; size *= 4 {
 		buffer := make([]byte, size)
 		n, err := read(buffer)
-		if err == unix.ERANGE && size < 64<<10 { // XATTR_SIZE_MAX and XATTR_LIST_MAX
+		if errors.Is(err, unix.ERANGE) && size < 64<<10 { // XATTR_SIZE_MAX and XATTR_LIST_MAX
 			continue
 		}
 		return buffer[:max(n, 0)], err
