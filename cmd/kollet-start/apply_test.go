@@ -178,7 +178,7 @@ func TestConfigure(t *testing.T) {
 		},
 		{
 			name: "comments in keys",
-			config: `{"_comment": ["by hand"], "command": "", "files": [{"_why": "a socket needs it", "path": "/srv/f", "owner": "nova", "perm": "0640"}],
+			config: `{"_comment": ["manually"], "command": "", "files": [{"_why": "a socket needs it", "path": "/srv/f", "owner": "nova", "perm": "0640"}],
 				"directories": [{"path": "/srv", "owner": "root", "perm": "0755", "_n": 1}], "permissions": [{"_": null, "path": "/srv/f", "owner": "qemu"}]}`,
 			want: `0755 0:0 srv/
 				0640 42427:42427 srv/f`,

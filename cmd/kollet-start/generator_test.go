@@ -89,7 +89,7 @@ func (g generator) config() string {
 func (g generator) odd(entry map[string]any) map[string]any {
 	switch g.IntN(150) {
 	case 0:
-		entry["_comment"] = "by hand"
+		entry["_comment"] = "manually"
 	case 1:
 		entry["permission"] = []any{}
 	case 2:

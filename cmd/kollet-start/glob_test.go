@@ -50,7 +50,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// fnmatch tells of each pattern and name on standard input whether they match.
+// fnmatch reads patterns and names, and reports whether they match.
 const fnmatch = `
 import fnmatch, json, sys
 print(json.dumps([fnmatch.fnmatchcase(name, pattern) for pattern, name in json.load(sys.stdin)]))

@@ -111,7 +111,7 @@ func TestNoPatternTakesLong(t *testing.T) {
 	}
 }
 
-// research tells of each expression and text on standard input whether Python finds
+// research reads expressions and texts, and reports whether Python finds
 // it: null if the expression is wrong.
 const research = `
 import json, re, sys, warnings

@@ -18,7 +18,7 @@ func TestPropertiesIncludeAttributes(t *testing.T) {
 		capability = "security.capability"
 	)
 	attributes := map[string]string{
-		"user.note": "by hand",
+		"user.note": "manually",
 		// Version 2: owner rw, user 42436 rw, group r, mask rw, others none; acl(5).
 		acl: "\x02\x00\x00\x00\x01\x00\x06\x00\xff\xff\xff\xff\x02\x00\x06\x00\xc4\xa5\x00\x00\x04\x00\x04\x00\xff\xff\xff\xff\x10\x00\x06\x00\xff\xff\xff\xff\x20\x00\x00\x00\xff\xff\xff\xff",
 		// Revision 2, effective, CAP_NET_ADMIN; capabilities(7).
