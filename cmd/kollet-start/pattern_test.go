@@ -111,8 +111,8 @@ func TestNoPatternTakesLong(t *testing.T) {
 	}
 }
 
-// research reads expressions and texts, and reports whether Python finds
-// it: null if the expression is wrong.
+// research reads expressions and texts, and reports whether Python finds them: null if
+// an expression is wrong.
 const research = `
 import json, re, sys, warnings
 warnings.simplefilter("ignore")
