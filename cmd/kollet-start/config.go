@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -30,14 +31,14 @@ type rule struct {
 	preserve bool // keep the source's times, owner and mode
 	merge    bool // keep other files in a directory
 	recurse  bool
-	exclude  []pattern // paths below a directory to leave alone: those that all match
+	exclude  []*regexp.Regexp // paths below a directory to leave alone: those that all match
 }
 
 // excludes reports whether a path below a directory is left alone. Kolla goes through
 // the patterns and sets the path for each that does not match.
 func (r rule) excludes(path string) bool {
 	for _, p := range r.exclude {
-		if !p.search(path) {
+		if !p.MatchString(path) {
 			return false
 		}
 	}
@@ -165,17 +166,21 @@ func (r *rule) set(section, key string, v value) (err error) {
 	return err
 }
 
-func patterns(v value) ([]pattern, error) {
+// patterns compiles the expressions of exclude. docs/kolla.md says where Python's
+// have other rules.
+func patterns(v value) ([]*regexp.Regexp, error) {
 	items, err := v.asList()
 	if err != nil {
 		return nil, err
 	}
-	var found []pattern
+	var found []*regexp.Regexp
 	for i, item := range items {
 		expr, err := item.asText()
-		var p pattern
+		var p *regexp.Regexp
 		if err == nil {
-			p, err = compilePattern(expr)
+			if p, err = regexp.Compile(expr); err != nil {
+				err = fmt.Errorf("%q: %w", expr, err)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i, err)

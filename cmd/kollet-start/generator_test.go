@@ -156,6 +156,7 @@ func (g generator) permission() map[string]any {
 		entry["recurse"] = g.chance(80)
 	}
 	if g.chance(50) {
+		// Only what Python and package regexp understand alike: TestExcludeAsPython has the differences.
 		entry["exclude"] = [][]string{{}, {"disk"}, {`\.log$`}, {"disk", "log"}, {"^/srv/data/[^/]*$"}, {"data"}, {`/\.\w+/`, "key|x"}}[g.IntN(7)]
 	}
 	return entry
