@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/valyala/fastjson"
 )
 
 // config is a config.json as Kolla's contract defines it, with these differences:
@@ -154,7 +156,7 @@ func (r *rule) set(section, key string, v value) (err error) {
 		case "owner":
 			r.owner, err = v.asText()
 		case "perm":
-			if v.kind != isNull {
+			if v.Type() != fastjson.TypeNull {
 				r.perm, err = permission(v)
 			}
 		default:

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"strings"
+	"unicode/utf16"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,3 +64,22 @@ func (a applier) has(source string) bool {
 }
 
 func readableByAll(path string) error { return failure("chmod", path, unix.Chmod(path, 0o644)) }
+
+// quote writes a string as JSON in ASCII, as Python's json does. That of fastjson has
+// Go's escapes, which are not JSON.
+func quote(s string) string {
+	quoted := []byte{'"'}
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			quoted = append(quoted, '\\', byte(r))
+		case r >= ' ' && r <= '~':
+			quoted = append(quoted, byte(r))
+		default:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				quoted = fmt.Appendf(quoted, `\u%04x`, unit)
+			}
+		}
+	}
+	return string(append(quoted, '"'))
+}

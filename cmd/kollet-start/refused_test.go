@@ -10,7 +10,7 @@ import (
 func TestConfigureErrors(t *testing.T) {
 	const source = "0400 0:0 var/lib/kolla/config_files/f = f"
 	for _, tc := range []struct{ name, config, want string }{
-		{"not JSON", `{"command": `, "config.json: "},
+		{"not JSON", `{"command": `, "config.json: cannot parse JSON: "},
 		{"not an object", `[]`, "expected an object"},
 		{"no list", `{"command": "", "files": {}}`, "config.json: files: expected a list"},
 		{"no entry", `{"command": "", "files": [1]}`, "config.json: files[0]: expected an object"},
@@ -19,8 +19,8 @@ func TestConfigureErrors(t *testing.T) {
 		{"unknown section", `{"command": "", "volumes": []}`, "volumes: kollet-start does not know this key"},
 		{"unknown key", `{"command": "", "config_files": [{"source": "/a", "dest": "/b", "owner": "root", "perm": "0600", "ignore_globs": true}]}`, "config_files[0]: ignore_globs: kollet-start does not know this key"},
 		{"comment in config_files, which Kolla refuses too", `{"command": "", "config_files": [{"_comment": "x", "source": "/a", "dest": "/b", "owner": "root", "perm": "0600"}]}`, "config_files[0]: _comment: kollet-start does not know this key"},
-		{"unknown escape", `{"command": "\x"}`, "config.json: line 1, column 14: a string contains an unknown escape"},
-		{"not UTF-8", "{\"command\": \"\xff\"}", "config.json: line 1, column 14: a string is not valid UTF-8"},
+		{"unknown escape", `{"command": "\x"}`, "config.json: line 1, column 13: the string is not closed, or contains a control character, an unknown escape"},
+		{"not UTF-8", "{\"command\": \"\xff\"}", "config.json: line 1, column 14: this is not UTF-8"},
 		{"key of another section", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "merge": true}]}`, "permissions[0]: merge: kollet-start does not know this key"},
 		{"exclude with look-around", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "recurse": true, "exclude": ["x", "(?!y)"]}]}`, `config.json: permissions[0]: exclude: entry 1: "(?!y)": error parsing regexp: invalid or unsupported Perl syntax`},
 		{"exclude is no list", `{"command": "", "permissions": [{"path": "/a", "owner": "root", "exclude": "x"}]}`, "config.json: permissions[0]: exclude: expected a list"},
