@@ -165,6 +165,11 @@ func try(ctx context.Context, t Target, p nodefile.Probe) error {
 			return fmt.Errorf("probe %s: %w", p.AMQP, err)
 		}
 		return nil
+	case p.OVSDB != "":
+		if err := askDatabase(ctx, p.OVSDB); err != nil {
+			return fmt.Errorf("probe ovsdb %s: %w", p.OVSDB, err)
+		}
+		return nil
 	default:
 		return execute(ctx, t, p.Exec)
 	}

@@ -143,8 +143,8 @@ type Permission struct {
 	Recurse bool   `yaml:"recurse" json:"recurse,omitempty" doc:"apply to everything below it too"`
 }
 
-// Probe is one condition of health: exactly one of Exec, TCP, Unix, HTTP and AMQP
-// is set.
+// Probe is one condition of health: exactly one of Exec, TCP, Unix, HTTP, AMQP and
+// OVSDB is set.
 type Probe struct {
 	Origin `yaml:"-" json:"-"`
 
@@ -153,6 +153,7 @@ type Probe struct {
 	Unix        string        `yaml:"unix" json:"unix,omitempty" doc:"socket in the container that accepts a connection"`
 	HTTP        string        `yaml:"http" json:"http,omitempty" doc:"URL that answers with a status below 400"`
 	AMQP        string        `yaml:"amqp" json:"amqp,omitempty" doc:"message broker that answers as AMQP 0-9-1 requires, as amqp://HOST:PORT, or amqps://HOST:PORT for TLS"`
+	OVSDB       string        `yaml:"ovsdb" json:"ovsdb,omitempty" doc:"database of OVN or Open vSwitch of which a server answers, as tcp:HOST:PORT, or several separated by commas. Of one with ssl: instead, only that it accepts a connection: it answers nobody without a certificate"`
 	CAFile      string        `yaml:"ca_file" json:"ca_file,omitempty" doc:"of https and amqps: file in the container with the certificate authorities. Default: for https those of the container and of the host; for amqps the certificate is not verified"`
 	Interval    time.Duration `yaml:"interval" json:"interval" doc:"time between two attempts (default 1s)"`
 	StartPeriod time.Duration `yaml:"start_period" json:"start_period" doc:"time in which the first attempt must succeed (default 60s; in requires 10s)"`

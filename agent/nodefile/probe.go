@@ -16,14 +16,15 @@ import (
 
 // Probe types, as their keys in the node file.
 const (
-	ProbeExec = "exec"
-	ProbeTCP  = "tcp"
-	ProbeUnix = "unix"
-	ProbeHTTP = "http"
-	ProbeAMQP = "amqp"
+	ProbeExec  = "exec"
+	ProbeTCP   = "tcp"
+	ProbeUnix  = "unix"
+	ProbeHTTP  = "http"
+	ProbeAMQP  = "amqp"
+	ProbeOVSDB = "ovsdb"
 )
 
-var probeTypes = []string{ProbeExec, ProbeTCP, ProbeUnix, ProbeHTTP, ProbeAMQP}
+var probeTypes = []string{ProbeExec, ProbeTCP, ProbeUnix, ProbeHTTP, ProbeAMQP, ProbeOVSDB}
 
 // Address returns a probe's type, and what it tests; empty if it has no type.
 func (p Probe) Address() (kind, address string) {
@@ -38,6 +39,8 @@ func (p Probe) Address() (kind, address string) {
 		return ProbeHTTP, p.HTTP
 	case p.AMQP != "":
 		return ProbeAMQP, p.AMQP
+	case p.OVSDB != "":
+		return ProbeOVSDB, p.OVSDB
 	}
 	return "", ""
 }
@@ -67,6 +70,26 @@ func ParseBroker(text string) (Broker, error) {
 	return Broker{Host: u.Hostname(), Addr: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), brokerPorts[u.Scheme])), TLS: u.Scheme == "amqps"}, nil
 }
 
+// Remote is one server of an ovsdb probe.
+type Remote struct {
+	Addr string // HOST:PORT
+	TLS  bool
+}
+
+// ParseRemotes parses the value of an ovsdb probe.
+func ParseRemotes(text string) ([]Remote, error) {
+	var remotes []Remote
+	for _, part := range strings.Split(text, ",") {
+		kind, addr, _ := strings.Cut(strings.TrimSpace(part), ":")
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil || host == "" || !validPort(port) || kind != "tcp" && kind != "ssl" {
+			return nil, fmt.Errorf("expected tcp:HOST:PORT or ssl:HOST:PORT, or several of them separated by commas, got %q", text)
+		}
+		remotes = append(remotes, Remote{Addr: addr, TLS: kind == "ssl"})
+	}
+	return remotes, nil
+}
+
 // Check finds values that no probe can have, once their variables are expanded. key
 // is the one that is wrong.
 func (p Probe) Check() (key string, err error) {
@@ -81,6 +104,11 @@ func (p Probe) Check() (key string, err error) {
 	if p.AMQP != "" {
 		if _, err := ParseBroker(p.AMQP); err != nil {
 			return ProbeAMQP, err
+		}
+	}
+	if p.OVSDB != "" {
+		if _, err := ParseRemotes(p.OVSDB); err != nil {
+			return ProbeOVSDB, err
 		}
 	}
 	if p.CAFile != "" && !path.IsAbs(p.CAFile) {
@@ -99,7 +127,7 @@ func validPort(text string) bool {
 // validate checks what can be checked before variables are expanded.
 func (p Probe) validate(problems *report.Problems) {
 	kinds := 0
-	for _, set := range []bool{len(p.Exec) > 0, p.TCP != "", p.Unix != "", p.HTTP != "", p.AMQP != ""} {
+	for _, set := range []bool{len(p.Exec) > 0, p.TCP != "", p.Unix != "", p.HTTP != "", p.AMQP != "", p.OVSDB != ""} {
 		if set {
 			kinds++
 		}

@@ -2,6 +2,7 @@ package nodefile_test
 
 import (
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,19 @@ func TestInContainer(t *testing.T) {
 	} {
 		if got := c.probe.InContainer(); got != c.want {
 			t.Errorf("%+v: %v", c.probe, got)
+		}
+	}
+}
+
+func TestParseRemotes(t *testing.T) {
+	got, err := nodefile.ParseRemotes("tcp:10.0.0.5:6642, ssl:[2001:db8::6]:6642")
+	want := []nodefile.Remote{{Addr: "10.0.0.5:6642"}, {Addr: "[2001:db8::6]:6642", TLS: true}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, text := range []string{"", "tcp:", "tcp:10.0.0.5", "tcp::6642", "10.0.0.5:6642", "unix:/run/sb.sock", "tcp:10.0.0.5:6642,", "tcp:10.0.0.5:66420", "tcp:2001:db8::6:6642"} {
+		if got, err := nodefile.ParseRemotes(text); err == nil || !strings.HasPrefix(err.Error(), "expected tcp:HOST:PORT or ssl:HOST:PORT") {
+			t.Errorf("%q: got %+v, %v", text, got, err)
 		}
 	}
 }

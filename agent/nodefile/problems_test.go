@@ -172,14 +172,14 @@ func TestProblems(t *testing.T) {
 			`node.yaml:12:7: services.one.config[2]: expected exactly one of template, source and content`,
 			`node.yaml:12:7: services.one.config[2]: owner and perm are required`,
 			`node.yaml:13:7: services.one.config[3].format: expected ini or text, got "yml"`,
-			`node.yaml:15:7: services.one.healthcheck[0]: expected exactly one of exec, tcp, unix, http and amqp`,
-			`node.yaml:16:7: services.one.healthcheck[1]: expected exactly one of exec, tcp, unix, http and amqp`,
+			`node.yaml:15:7: services.one.healthcheck[0]: expected exactly one of exec, tcp, unix, http, amqp and ovsdb`,
+			`node.yaml:16:7: services.one.healthcheck[1]: expected exactly one of exec, tcp, unix, http, amqp and ovsdb`,
 		}},
 		"requires": {own("requires:\n- {tcp: 'a:1', amqp: 'amqp://a'}\n- {tcp: 'a:1', stable: 2s}\n- {tcp: 'a:1', ca_file: /ca}\n- {tcp: 'a:1', timeout: 0s}\n- {tcp: 'a:1', intervall: 1s}"), []string{
 			"node.yaml:10:20: services.one.requires[4].intervall: unknown key; did you mean interval?",
 		}},
 		"values of requires": {own("requires:\n- {tcp: 'a:1', amqp: 'amqp://a'}\n- {tcp: 'a:1', stable: 2s}\n- {tcp: 'a:1', ca_file: /ca}\n- {tcp: 'a:1', timeout: 0s}"), []string{
-			"node.yaml:6:7: services.one.requires[0]: expected exactly one of exec, tcp, unix, http and amqp",
+			"node.yaml:6:7: services.one.requires[0]: expected exactly one of exec, tcp, unix, http, amqp and ovsdb",
 			"node.yaml:7:7: services.one.requires[1].stable: what a service requires only has to succeed once; remove stable",
 			"node.yaml:8:7: services.one.requires[2].ca_file: only probes of the types http and amqp use TLS",
 			"node.yaml:9:7: services.one.requires[3]: interval, start_period and timeout must be more than zero",

@@ -131,6 +131,7 @@ func (b *builder) probes(list string, from []nodefile.Probe) []nodefile.Probe {
 		p.Unix = b.expand(key+"unix", p.Unix)
 		p.HTTP = b.expand(key+"http", p.HTTP)
 		p.AMQP = b.expand(key+"amqp", p.AMQP)
+		p.OVSDB = b.expand(key+"ovsdb", p.OVSDB)
 		p.CAFile = b.expand(key+"ca_file", p.CAFile)
 		if key, err := p.Check(); err != nil {
 			b.problems.Addf(p.Place, p.Key+"."+key, "%v", err)

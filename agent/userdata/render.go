@@ -96,7 +96,7 @@ func (r *dryRun) service(name string, node *nodefile.Node) {
 	}
 	expand(key+".version", s.Version...)
 	for _, p := range slices.Concat(s.Healthcheck, s.Requires) {
-		expand(p.Key, append([]string{p.TCP, p.Unix, p.HTTP, p.AMQP, p.CAFile}, p.Exec...)...)
+		expand(p.Key, append([]string{p.TCP, p.Unix, p.HTTP, p.AMQP, p.OVSDB, p.CAFile}, p.Exec...)...)
 	}
 }
 
