@@ -24,7 +24,8 @@ LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 # Images for the tests and for make up, in two versions that differ in their label
 # only.
 IMAGES         := nova-libvirt nova-compute neutron-linuxbridge-agent \
-                  neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd
+                  neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd \
+                  ovn-controller neutron-ovn-metadata-agent
 IMAGE_VERSIONS := 26.2.2 26.2.2-1
 
 GOLANGCI_LINT_VERSION := v2.15.0

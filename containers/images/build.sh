@@ -11,6 +11,7 @@ Builds the images of a compute node from Debian 12 packages and tags them
 
   nova-libvirt  nova-compute  neutron-linuxbridge-agent
   neutron-openvswitch-agent  openvswitch-db-server  openvswitch-vswitchd
+  ovn-controller  neutron-ovn-metadata-agent
 
 The image controller, an OpenStack control plane for development and tests, is built
 only when it is named.
@@ -49,7 +50,7 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=../debian.sh
 . "$here/../debian.sh"
 build=$here/../../build
-all="nova-libvirt nova-compute neutron-linuxbridge-agent neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd"
+all="nova-libvirt nova-compute neutron-linuxbridge-agent neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd ovn-controller neutron-ovn-metadata-agent"
 
 # make_debian FILE SOURCES: creates a root file system that contains nothing from this
 # machine except its mirror: no host name, name servers or current time.
@@ -122,7 +123,7 @@ image() {
 	set -- --build-arg "VERSION=$version" --label "kollet.version=$(cat "$here/../../VERSION")"
 	case $name in
 	nova-libvirt) layer "$full" kolla/base:latest "$name" "$@" ;;
-	openvswitch-*) layer "$full" kolla/base:latest openvswitch --target "$name" "$@" ;;
+	openvswitch-* | ovn-controller) layer "$full" kolla/base:latest openvswitch --target "$name" "$@" ;;
 	*)
 		if [ -z "$openstack" ]; then
 			openstack=built

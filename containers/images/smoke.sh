@@ -111,10 +111,18 @@ prints neutron-openvswitch-agent "" "Open vSwitch" ovs-ofctl --version
 # rootwrap searches sudo's secure_path.
 prints neutron-linuxbridge-agent root /usr/local/sbin/ebtables sudo sh -c 'command -v ebtables'
 
+common neutron-ovn-metadata-agent neutron
+prints neutron-ovn-metadata-agent "" "neutron-ovn-metadata-agent 21." neutron-ovn-metadata-agent --version
+prints neutron-ovn-metadata-agent "" "" sh -c 'PATH=$PATH:/usr/sbin:/sbin; command -v haproxy ip'
+sudo_of neutron-ovn-metadata-agent neutron /etc/neutron
+
 common openvswitch-db-server root
 prints openvswitch-db-server root "Open vSwitch" ovsdb-server --version
 common openvswitch-vswitchd root
 prints openvswitch-vswitchd root "Open vSwitch" ovs-vswitchd --version
+common ovn-controller root
+prints ovn-controller root "ovn-controller 23." ovn-controller --version
+prints ovn-controller root "" sh -c 'command -v ovs-vsctl ovs-ofctl ovn-appctl'
 
 [ "$problems" -eq 0 ] || {
 	echo "smoke.sh: $problems problems" >&2
