@@ -14,7 +14,7 @@ type Node struct {
 	Profile         string             `yaml:"profile" doc:"built-in services and templates: compute, or none"`
 	Engine          string             `yaml:"engine" doc:"docker (default) or containerd"`
 	Images          Images             `yaml:"images" doc:"where images come from"`
-	Network         string             `yaml:"network" doc:"network agent of the compute profile: linuxbridge, openvswitch or none"`
+	Network         string             `yaml:"network" doc:"network of the compute profile: linuxbridge, openvswitch, ovn or none"`
 	KeepGenerations int                `yaml:"keep_generations" doc:"how many earlier generations are kept for a rollback (default 3)"`
 	Vars            map[string]any     `yaml:"vars" doc:"values for templates, as .vars.NAME"`
 	Secrets         map[string]Secret  `yaml:"secrets" doc:"secret values, which only rendered files may contain"`

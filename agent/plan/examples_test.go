@@ -23,6 +23,8 @@ var exampleImages = map[string]map[string]string{
 	"kvm-linuxbridge.yaml": images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"),
 	"openvswitch.yaml": images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute",
 		"openvswitch-db-server", "openvswitch-vswitchd", "neutron-openvswitch-agent"),
+	"ovn.yaml": images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute",
+		"openvswitch-db-server", "openvswitch-vswitchd", "ovn-controller", "neutron-ovn-metadata-agent"),
 	"containerd.yaml": with(images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"),
 		"telegraf", "registry.example.com:5000/library/telegraf:1.33"),
 	"air-gapped.yaml": images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"),
@@ -92,7 +94,7 @@ func planExample(t *testing.T, name string) Plan {
 		t.Fatal(err)
 	}
 	put(t, n.NodeFilePath(), string(file))
-	for _, secret := range []string{"rabbit_password", "nova_password", "placement_password", "neutron_password", "influxdb_token"} {
+	for _, secret := range []string{"rabbit_password", "nova_password", "placement_password", "neutron_password", "metadata_secret", "influxdb_token"} {
 		put(t, n.Path("/etc/kollet/secrets/"+secret), "a secret value\n")
 	}
 	at, err := target.Read(n, target.Options{}, "bootstrap")

@@ -27,6 +27,10 @@ func TestProfileRequires(t *testing.T) {
 			"neutron-openvswitch-agent: amqp amqps://[2001:db8::5]:5671 /ca.pem", "nova-compute: amqp amqps://[2001:db8::5]:5671 /ca.pem",
 			"nova-compute: http https://k:5000/v3 /ca.pem", "nova-compute: http https://p /ca.pem",
 		}},
+		"with OVN": {"ovn", "auth_url: none, ovn_sb_connection: ['tcp:10.0.0.5:6642', 'tcp:10.0.0.6:6642'], my_ip: 10.0.0.21, nova_metadata_host: 10.0.0.5", []string{
+			"ovn-controller: ovsdb tcp:10.0.0.5:6642,tcp:10.0.0.6:6642", "neutron-ovn-metadata-agent: ovsdb tcp:10.0.0.5:6642,tcp:10.0.0.6:6642",
+			"nova-compute: amqp amqp://10.0.0.5:5672",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &node.Node{Root: t.TempDir(), Name: "host", Host: host.Host{Root: t.TempDir()}}
@@ -38,6 +42,9 @@ func TestProfileRequires(t *testing.T) {
 			var secrets []string
 			for _, s := range []string{"rabbit", "nova", "placement", "neutron"} {
 				secrets = append(secrets, fmt.Sprintf("%s_password: {file: /etc/kollet/secret}", s))
+			}
+			if c.network == "ovn" {
+				secrets = append(secrets, "metadata_secret: {file: /etc/kollet/secret}")
 			}
 			if !strings.Contains(c.vars, "rabbit_host") {
 				c.vars += ", rabbit_host: 10.0.0.5"
