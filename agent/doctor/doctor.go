@@ -36,7 +36,8 @@ func Run(ctx context.Context, n *node.Node) []Check {
 		checks = append(checks, checkLiveRestore(info), CheckDisk(n.Host, info.Root), checkHostLibvirt(ctx, n))
 	}
 	nodeFile, services := checkNodeFile(n)
-	checks = append(checks, checkMachined(n.Host), checkModules(n.Host), checkKVM(n.Host), checkClock(n.Host), checkCloudInit(n.Host), checkJournal(n), nodeFile)
+	checks = append(checks, checkMachined(n.Host), checkModules(n.Host, services), checkKVM(n.Host), checkClock(n.Host), checkCloudInit(n.Host), checkJournal(n), nodeFile)
+	checks = append(checks, checkAgents(services)...)
 	checks = append(checks, checkShared(n.Host, services)...)
 	checks = append(checks, checkOpenStack(ctx, n, services)...)
 	if engine.Level != Bad {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/docker/go-units"
@@ -94,7 +95,17 @@ func checkMachined(h host.Host) Check {
 // modules are the kernel modules that a compute node's services need.
 var modules = []string{"br_netfilter", "tun", "vhost_net"}
 
-func checkModules(h host.Host) Check {
+// modulesOf are those that some services need in addition.
+var modulesOf = map[string]string{"openvswitch-vswitchd": "openvswitch", "ovn-controller": "geneve"}
+
+func checkModules(h host.Host, services []generation.Service) Check {
+	needed := slices.Clone(modules)
+	for _, s := range services {
+		if m := modulesOf[s.Name]; m != "" {
+			needed = append(needed, m)
+		}
+	}
+	slices.Sort(needed)
 	data, err := os.ReadFile(filepath.Join(h.Proc, "modules"))
 	if err != nil {
 		return Check{Name: "modules", Level: Fine, Text: "the kernel has no loadable modules"}
@@ -106,7 +117,7 @@ func checkModules(h host.Host) Check {
 		loaded[name] = true
 	}
 	var missing []string
-	for _, m := range modules {
+	for _, m := range needed {
 		if _, err := os.Stat(filepath.Join(h.Sys, "module", m)); err != nil && !loaded[m] { // built-in modules are in /sys only
 			missing = append(missing, m)
 		}
@@ -114,7 +125,16 @@ func checkModules(h host.Host) Check {
 	if len(missing) > 0 {
 		return Check{"modules", Warning, "not loaded: " + strings.Join(missing, ", "), "modprobe -a " + strings.Join(missing, " ") + ", and list them in /etc/modules-load.d/kollet.conf"}
 	}
-	return Check{Name: "modules", Level: Fine, Text: strings.Join(modules, ", ")}
+	return Check{Name: "modules", Level: Fine, Text: strings.Join(needed, ", ")}
+}
+
+// checkAgents: a node with an agent that Neutron no longer has cannot follow its releases.
+func checkAgents(services []generation.Service) []Check {
+	const removed = "neutron-linuxbridge-agent"
+	if !slices.ContainsFunc(services, func(s generation.Service) bool { return s.Name == removed }) {
+		return nil
+	}
+	return []Check{{"network", Warning, "Neutron has removed " + removed + " in its release 2025.1", "plan the move to network: openvswitch or ovn before that release; see docs/network.md"}}
 }
 
 func checkKVM(h host.Host) Check {

@@ -46,6 +46,22 @@ func machine(t *testing.T, f files) host.Host {
 	}
 }
 
+// named are services of which only the names matter.
+func named(names ...string) (services []generation.Service) {
+	for _, name := range names {
+		services = append(services, generation.Service{Name: name})
+	}
+	return services
+}
+
+func modulesFor(services ...string) func(host.Host) Check {
+	return func(h host.Host) Check { return checkModules(h, named(services...)) }
+}
+
+func agentsOf(services ...string) func(host.Host) Check {
+	return func(host.Host) Check { return checkAgents(named(services...))[0] }
+}
+
 func TestHost(t *testing.T) {
 	errBroken := errors.New("broken")
 	for _, c := range []struct {
@@ -81,10 +97,15 @@ func TestHost(t *testing.T) {
 		{"no machined", checkMachined, files{"run/systemd/system/": ""}, nil, Warning, "not installed", "systemd-container"},
 		{"machined", checkMachined, files{"run/systemd/system/": "", "lib/systemd/systemd-machined": ""}, nil, Fine, "installed", ""},
 
-		{"no modules", checkModules, nil, nil, Fine, "no loadable modules", ""},
-		{"modules loaded", checkModules, files{"proc/modules": "tun 61440 2 vhost_net, Live 0x0\nvhost_net 36864 0 - Live 0x0\nbr_netfilter 32768 0 - Live 0x0\n"}, nil, Fine, "br_netfilter, tun, vhost_net", ""},
-		{"modules built in", checkModules, files{"proc/modules": "br_netfilter 32768 0 - Live 0x0\n", "sys/module/tun/": "", "sys/module/vhost_net/": ""}, nil, Fine, "br_netfilter, tun, vhost_net", ""},
-		{"modules missing", checkModules, files{"proc/modules": "tunnel4 16384 1 ipip, Live 0x0\n", "sys/module/vhost_net/": ""}, nil, Warning, "not loaded: br_netfilter, tun", "modprobe -a br_netfilter tun"},
+		{"no modules", modulesFor(), nil, nil, Fine, "no loadable modules", ""},
+		{"modules loaded", modulesFor(), files{"proc/modules": "tun 61440 2 vhost_net, Live 0x0\nvhost_net 36864 0 - Live 0x0\nbr_netfilter 32768 0 - Live 0x0\n"}, nil, Fine, "br_netfilter, tun, vhost_net", ""},
+		{"modules built in", modulesFor(), files{"proc/modules": "br_netfilter 32768 0 - Live 0x0\n", "sys/module/tun/": "", "sys/module/vhost_net/": ""}, nil, Fine, "br_netfilter, tun, vhost_net", ""},
+		{"modules missing", modulesFor(), files{"proc/modules": "tunnel4 16384 1 ipip, Live 0x0\n", "sys/module/vhost_net/": ""}, nil, Warning, "not loaded: br_netfilter, tun", "modprobe -a br_netfilter tun"},
+
+		{"modules of Open vSwitch", modulesFor("openvswitch-db-server", "openvswitch-vswitchd"), files{"proc/modules": "tun 61440 2\n", "sys/module/vhost_net/": "", "sys/module/br_netfilter/": ""}, nil, Warning, "not loaded: openvswitch", "modprobe -a openvswitch,"},
+		{"modules of OVN", modulesFor("openvswitch-vswitchd", "ovn-controller"), files{"proc/modules": "openvswitch 1 0\ngeneve 1 0\ntun 1 0\n", "sys/module/vhost_net/": "", "sys/module/br_netfilter/": ""}, nil, Fine, "br_netfilter, geneve, openvswitch, tun, vhost_net", ""},
+
+		{"Linux bridge", agentsOf("nova-compute", "neutron-linuxbridge-agent"), nil, nil, Warning, "Neutron has removed neutron-linuxbridge-agent", "docs/network.md"},
 
 		{"KVM", checkKVM, files{"dev/kvm": ""}, nil, Fine, "/dev/kvm exists", ""},
 		{"no KVM", checkKVM, nil, nil, Warning, "/dev/kvm does not exist", "virt_type: qemu"},
@@ -114,6 +135,12 @@ func TestHost(t *testing.T) {
 				t.Errorf("%+v: exactly what is wrong has a remedy", got)
 			}
 		})
+	}
+}
+
+func TestAgents(t *testing.T) {
+	if got := checkAgents(named("nova-compute", "neutron-openvswitch-agent", "ovn-controller")); len(got) > 0 {
+		t.Errorf("%+v", got)
 	}
 }
 
