@@ -1,5 +1,5 @@
 // Package machine gives tests an isolated machine with real daemons: Docker,
-// containerd, an image registry, RabbitMQ, and guests that count on their console.
+// containerd, an image registry, RabbitMQ, OVN, and guests that count on their console.
 //
 // A package whose tests need it calls Main in its TestMain:
 //

@@ -8,6 +8,7 @@ ca-certificates curl unzip zip git
 gcc libc6-dev
 docker.io containerd runc docker-registry
 rabbitmq-server
+ovn-central
 mmdebstrap zstd
 qemu-system-x86 qemu-utils
 busybox-static cpio
@@ -25,6 +26,7 @@ spin
 # gcc libc6-dev                the race detector needs cgo
 # docker.io to docker-registry engines and the registry of images
 # rabbitmq-server              nova-compute and Neutron's agent need a message bus
+# ovn-central                  ovn-controller needs a southbound database
 # mmdebstrap zstd              the base of the images
 # qemu-*, busybox, cpio        guests, nodes as virtual machines, a disk that logs its writes
 # iproute2 iptables kmod procps  programs that kollet uses on a node
@@ -67,7 +69,7 @@ apt-get -qq update
 apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing
 
 # Do not start them at the next boot either. The tests start them on the loopback device.
-for package in rabbitmq-server docker-registry openssh-server; do
+for package in rabbitmq-server docker-registry openssh-server ovn-central; do
 	service=$package
 	[ $package != openssh-server ] || service=ssh
 	case " $missing " in *" $package "*)

@@ -73,7 +73,7 @@ func Overlay(t testing.TB, dir string) string {
 // down.
 func ClearRun(t testing.TB) {
 	t.Helper()
-	for _, dir := range []string{"/run/libvirt", "/run/openvswitch"} {
+	for _, dir := range []string{"/run/libvirt", "/run/openvswitch", "/run/ovn"} {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -114,6 +114,7 @@ func (c *Compute) In(t testing.TB) *Compute {
 var networkServices = map[string][]string{
 	"linuxbridge": {"neutron-linuxbridge-agent"},
 	"openvswitch": {"openvswitch-db-server", "openvswitch-vswitchd", "neutron-openvswitch-agent"},
+	"ovn":         {"openvswitch-db-server", "openvswitch-vswitchd", "ovn-controller", "neutron-ovn-metadata-agent"},
 }
 
 // ServiceNames returns the names of the node's services.

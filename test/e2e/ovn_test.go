@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
+)
+
+// TestOVNNode runs a node whose switch OVN programs, with a real southbound database. It
+// uses the userspace datapath, because not every kernel has the openvswitch module, and
+// nothing of Nova, which has no part in it.
+func TestOVNNode(t *testing.T) {
+	nodetest.ShareRun(t)
+	registry := machine.NewRegistry(t, machine.RegistryDir(nodetest.Overlay(t, nodetest.Built(t, "registry"))))
+	central := machine.NewOVN(t)
+	t.Run("docker", func(t *testing.T) {
+		ovnLifecycle(t, nodetest.OnDocker(machine.Dockerd(t)), registry, central)
+	})
+	t.Run("containerd", func(t *testing.T) {
+		ovnLifecycle(t, nodetest.OnContainerd(machine.NewContainerd(t, machine.BoundedRuntime())), registry, central)
+	})
+}
+
+// ovnLifecycle runs parts that depend on the ones before them.
+func ovnLifecycle(t *testing.T, engine nodetest.Engine, registry *machine.Registry, central *machine.OVN) {
+	t.Cleanup(func() { // after the node's containers are gone, for the other engine
+		central.South(t, "--if-exists", "chassis-del", "compute-1")
+		central.North(t, "--if-exists", "ls-del", "net")
+	})
+	n := &ovnNode{newCompute(t, "ovn", engine, registry, nil), central}
+	n.Vars["ovn_sb_connection"] = n.central.Southbound
+	n.More = map[string]string{"nova-libvirt": "    disabled: true\n", "nova-compute": "    disabled: true\n"}
+	n.Vars["ovn_encap_ip"] = "127.0.0.1"
+	n.Vars["bridge_mappings"] = "physnet1:br-ex"
+	n.Vars["nova_metadata_host"] = "127.0.0.1"
+	n.Secrets["metadata_secret"] = "/etc/kollet/secrets/metadata"
+	n.Write("/etc/kollet/secrets/metadata", "m3tadataS3cret\n")
+	n.Write(chassisOverride, userspace)
+	t.Cleanup(unplug)
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, *ovnNode)
+	}{
+		{"bootstrap registers the chassis", ovnBootstrap},
+		{"ports reach each other, and get addresses by DHCP", plugged},
+		{"ovn-controller is replaced without a lost packet", controllerAlone},
+		{"a wrong southbound database is refused", wrongSouthbound},
+		{"a rollback restores services and settings", networkRolledBack},
+		{"all services of the network are upgraded", networkUpgraded},
+	} {
+		if !t.Run(part.name, func(t *testing.T) { part.test(t, n.in(t)) }) {
+			return // the next parts depend on it
+		}
+	}
+}
+
+const (
+	chassisOverride = "/etc/kollet/config/ovn/chassis.ini"
+	userspace       = "[external_ids]\novn-bridge-datapath-type = netdev\n"
+)
+
+const waitBeforeClear = "ovn-ofctrl-wait-before-clear"
+
+var ovnServices = []string{"openvswitch-db-server", "openvswitch-vswitchd", "ovn-controller", "neutron-ovn-metadata-agent"}
+
+func ovnBootstrap(t *testing.T, n *ovnNode) {
+	n.Configure()
+	n.Must(0, "bootstrap")
+	if s := n.Healthy(1); len(s.Services) != len(ovnServices) {
+		t.Fatalf("services: %+v", s.Services)
+	}
+	contains(t, n.central.South(t, "show"), "Chassis compute-1", "Encap geneve", `ip: "127.0.0.1"`)
+	contains(t, n.vsctl("list-br"), "br-ex", "br-int")
+	if got := n.setting("ovn-bridge-mappings"); got != "physnet1:br-ex" {
+		t.Fatalf("mappings of bridges: %q", got)
+	}
+	n.await("the agent tells Neutron of itself, in the southbound database", func() bool {
+		return strings.Contains(n.central.South(t, "--bare", "--columns=external_ids", "find", "chassis_private", "name=compute-1"), "neutron:ovn-metadata-id=")
+	})
+	n.runsAs("neutron-ovn-metadata-agent", 42435)
+}
+
+func plugged(t *testing.T, n *ovnNode) {
+	n.plug()
+	n.lease()
+	n.central.North(t, "--wait=hv", "sync")
+	n.bound()
+}
+
+// controllerAlone requires that no packet is lost: not while the new ovn-controller
+// computes its flows, and not when they replace those of the old one.
+func controllerAlone(t *testing.T, n *ovnNode) {
+	chassis, others := n.chassis(), n.Status().Services
+	flows, start, packets := n.flows(), time.Now(), n.stream()
+	n.Images["ovn-controller"] = newVersion
+	n.Upgrade()
+	if now := n.flows(); len(now) != len(flows) {
+		t.Errorf("there were %d flows before, and %d are there after", len(flows), len(now))
+	}
+	n.await("the flows are those of the new ovn-controller", func() bool { return slices.Max(n.flows()) < time.Since(start) })
+	time.Sleep(time.Second)
+	sent, lost := packets.end()
+	t.Logf("%d packets of %d were lost", lost, sent)
+	if lost > 0 {
+		t.Errorf("%d packets of %d were lost", lost, sent)
+	}
+	if now := n.chassis(); now != chassis {
+		t.Errorf("the chassis was %s, and is %s", chassis, now)
+	}
+	for _, was := range others {
+		if was.Name != "ovn-controller" {
+			same(t, was, n.Service(was.Name))
+		}
+	}
+	if got := n.setting(waitBeforeClear); got != "8000" {
+		t.Errorf("%s is %q", waitBeforeClear, got)
+	}
+	n.bound()
+}
+
+func wrongSouthbound(t *testing.T, n *ovnNode) {
+	before := n.Status()
+	n.Vars["ovn_sb_connection"] = "tcp:127.0.0.1:6643"
+	n.Configure()
+	o := n.Must(1, "upgrade")
+	contains(t, o.Stderr, "nothing was touched: ", "check requires: ovn-controller, neutron-ovn-metadata-agent: ", "probe ovsdb tcp:127.0.0.1:6643: ", "connection refused")
+	for _, was := range before.Services {
+		same(t, was, n.Service(was.Name))
+	}
+	n.Vars["ovn_sb_connection"] = n.central.Southbound
+	n.Configure()
+	n.bound()
+}
+
+// networkRolledBack upgrades all services of the network, with other settings of the
+// switch, of which the last one fails.
+func networkRolledBack(t *testing.T, n *ovnNode) {
+	chassis, generation := n.chassis(), n.Status().Generation
+	before, packets := maps.Clone(n.Images), n.stream()
+	n.upgraded()
+	n.Vars["bridge_mappings"] = "physnet1:br-ex,physnet2:br-dc"
+	n.Write(chassisOverride, userspace+"ovn-cms-options = enable-chassis-as-gw\n")
+	n.More["neutron-ovn-metadata-agent"] = "    command: [neutron-ovn-metadata-agent, --config-file, /no/such/file]\n"
+	n.Configure()
+	contains(t, n.Must(1, "upgrade").Stderr, "neutron-ovn-metadata-agent", fmt.Sprintf("back on generation %d", generation))
+	n.Healthy(generation)
+	sent, lost := packets.end()
+	t.Logf("%d packets of %d were lost, of which each lasts 10 ms", lost, sent)
+	if mappings, options := n.setting("ovn-bridge-mappings"), n.setting("ovn-cms-options"); mappings != "physnet1:br-ex" || options != "" {
+		t.Errorf("mappings of bridges %q, options %q", mappings, options)
+	}
+	if now := n.chassis(); now != chassis {
+		t.Errorf("the chassis was %s, and is %s", chassis, now)
+	}
+	n.bound()
+	n.Vars["bridge_mappings"] = "physnet1:br-ex"
+	delete(n.More, "neutron-ovn-metadata-agent")
+	n.Write(chassisOverride, userspace)
+	clear(n.Images)
+	maps.Copy(n.Images, before)
+}
+
+func networkUpgraded(t *testing.T, n *ovnNode) {
+	chassis, packets := n.chassis(), n.stream()
+	n.upgraded()
+	n.Upgrade()
+	n.bound()
+	sent, lost := packets.end()
+	t.Logf("%d packets of %d were lost, of which each lasts 10 ms", lost, sent)
+	if now := n.chassis(); now != chassis {
+		t.Errorf("the chassis was %s, and is %s", chassis, now)
+	}
+	for _, name := range ovnServices {
+		if image := n.Service(name).Image; !strings.HasSuffix(image, ":"+n.Images[name]) {
+			t.Errorf("%s has the image %s", name, image)
+		}
+	}
+	if got := n.setting(waitBeforeClear); got != "0" { // the new switch had no flows
+		t.Errorf("%s is %q", waitBeforeClear, got)
+	}
+	contains(t, n.vsctl("list-br"), "br-ex", "br-int")
+	n.lease()
+	n.Must(0, "verify")
+}
+
+// upgraded gives all services of the network another version.
+func (n *ovnNode) upgraded() {
+	for _, name := range ovnServices {
+		if n.Images[name] = newVersion; strings.HasSuffix(n.Service(name).Image, ":"+newVersion) {
+			n.Images[name] = oldVersion
+		}
+	}
+}
