@@ -217,9 +217,11 @@ func controlCharacters(t *testing.T, h *hostile) {
 // that it wrote into a volume.
 func impostorsProgram(t *testing.T, h *hostile) {
 	const uuid = "8a1b0000-0000-4000-8000-0000000000ee"
-	data := t.TempDir()
+	data, err := os.MkdirTemp("", "data")
+	check(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(data) })
 	check(t, os.Chmod(data, 0o777))
-	settings := fmt.Sprintf("pid: host\n    privileged: true\n    user: root\n    stop_grace_period: 1s\n    volumes: [{source: %s, target: /data}]\n    guests: {list: [/bin/tiny, say, %s]}\n", data, uuid)
+	settings := fmt.Sprintf("healthcheck: [{tcp: \"127.0.0.1:7001\", start_period: 30s, stable: 50ms, interval: 20ms}]\n    pid: host\n    privileged: true\n    user: root\n    stop_grace_period: 1s\n    volumes: [{source: %s, target: /data}]\n    guests: {list: [/bin/tiny, say, %s]}\n", data, uuid)
 	command := "command: [impostor, \"127.0.0.1:7001\", /data/qemu-system-x86_64, " + uuid + "]\n"
 	h.configure(command, settings)
 	h.Must(0, "bootstrap")

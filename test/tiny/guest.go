@@ -62,7 +62,7 @@ func impostor(program, uuid string) {
 	check(os.WriteFile(program, self, 0o755))
 	check(os.Chown(program, nobody, nobody))
 	guest := exec.Command("/proc/self/exe")
-	guest.Args = []string{program, "-name", "guest=" + uuid, "-uuid", uuid}
+	guest.Args = []string{program, "-name", "guest=" + uuid, "-uuid", uuid, alone}
 	guest.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: nobody, Gid: nobody, NoSetGroups: true}}
 	check(guest.Start())
 	go func() { _ = guest.Wait() }()
