@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kollet/kollet/agent/format"
@@ -76,7 +78,8 @@ func (n *Node) GuestFinder() guest.Finder {
 func (n *Node) Guests() ([]guest.Guest, error) { return n.GuestFinder().Find() }
 
 // Container finds the container that was created for a service of a generation.
-// ErrNotFound, wrapped, if there is none.
+// ErrNotFound, wrapped, if there is none. An image may have labels that its containers
+// inherit; so of several, it is the one that has the service's gate.
 func (n *Node) Container(ctx context.Context, service string, origin int) (containers.Container, error) {
 	found, err := n.Engine.List(ctx, n.Labels(service, origin))
 	if err != nil {
@@ -84,6 +87,20 @@ func (n *Node) Container(ctx context.Context, service string, origin int) (conta
 	}
 	if len(found) == 0 {
 		return containers.Container{}, fmt.Errorf("container of %s from generation %d: %w", service, origin, containers.ErrNotFound)
+	}
+	gate := n.Store().Gate(origin, service)
+	hasGate := func(c containers.Container) bool {
+		return slices.ContainsFunc(c.Spec.Mounts, func(m containers.Mount) bool { return m.Source == gate })
+	}
+	if len(found) > 1 && slices.ContainsFunc(found, hasGate) {
+		found = slices.DeleteFunc(found, func(c containers.Container) bool { return !hasGate(c) })
+	}
+	if len(found) > 1 { // nobody knows which of them serves
+		var names []string
+		for _, c := range found {
+			names = append(names, fmt.Sprintf("%s (%.12s)", c.Spec.Name, c.ID))
+		}
+		return containers.Container{}, fmt.Errorf("several containers are labelled as that of %s from generation %d: %s; remove all except one of them", service, origin, strings.Join(names, ", "))
 	}
 	return found[0], nil
 }

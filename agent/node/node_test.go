@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/containers"
 )
 
 // Without the record of the current generation nobody can tell what the node should run.
@@ -40,5 +42,40 @@ func TestCurrentUnreadable(t *testing.T) {
 	}
 	if g, err := (&Node{Root: t.TempDir()}).Current(); err != nil || g.Number != (generation.Generation{}).Number {
 		t.Errorf("without a generation: %+v, %v", g, err)
+	}
+}
+
+// lister is an engine that only lists.
+type lister struct {
+	containers.Engine
+	all []containers.Container
+}
+
+func (l lister) List(context.Context, map[string]string) ([]containers.Container, error) {
+	return l.all, nil
+}
+
+// Several containers may have the labels of one: Docker gives a container those of its image.
+func TestContainerOfSeveral(t *testing.T) {
+	n := &Node{Root: t.TempDir()}
+	gate := []containers.Mount{{Type: containers.Bind, Source: n.Store().Gate(3, "alpha"), Target: "/gate"}}
+	one, two := containers.Container{ID: "one", Spec: containers.Spec{Name: "alpha", Mounts: gate}}, containers.Container{ID: "two", Spec: containers.Spec{Name: "alpha-g3", Mounts: gate}}
+	forged := containers.Container{ID: "forged", Spec: containers.Spec{Name: "forged"}}
+	for name, c := range map[string]struct {
+		all           []containers.Container
+		want, problem string
+	}{
+		"none":             {nil, "", "not found"},
+		"one":              {[]containers.Container{one}, "one", ""},
+		"one that differs": {[]containers.Container{forged}, "forged", ""},
+		"a forged one":     {[]containers.Container{forged, one}, "one", ""},
+		"two":              {[]containers.Container{one, forged, two}, "", "generation 3: alpha (one), alpha-g3 (two); remove all except one"},
+		"two forged ones":  {[]containers.Container{forged, forged}, "", "remove all except one"},
+	} {
+		n.Engine = lister{all: c.all}
+		got, err := n.Container(t.Context(), "alpha", 3)
+		if got.ID != c.want || (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
+			t.Errorf("%s: got %q, %v", name, got.ID, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kollet/kollet/agent/gate"
@@ -29,6 +30,19 @@ func (n *Node) Labels(service string, number int) map[string]string {
 		l[LabelGeneration] = fmt.Sprint(number)
 	}
 	return l
+}
+
+// mostGenerations is more than any node gets to.
+const mostGenerations = 999_999_999
+
+// GenerationOf returns the generation that a container was created for, by its label; 0 if
+// that is none.
+func GenerationOf(c containers.Container) int {
+	number, err := strconv.Atoi(c.Spec.Labels[LabelGeneration])
+	if err != nil || number < 0 || number > mostGenerations {
+		return 0
+	}
+	return number
 }
 
 // StagedName is the name of a service's container until its generation is

@@ -93,6 +93,10 @@ func (d *drifter) add(what, path, format string, args ...any) {
 
 func (d *drifter) missing(ctx context.Context) {
 	if other, err := d.node.Engine.Inspect(ctx, d.service.Name); err == nil {
+		if number := node.GenerationOf(other); number > 0 && other.Spec.Labels[node.LabelNode] == d.node.State() {
+			d.add("container", "", "container %s (%.12s) is of generation %d, not %d; the state directory may be an older copy", d.service.Name, other.ID, number, d.service.Origin)
+			return
+		}
 		d.add("container", "", "container %s (%.12s) was not created by kollet; it was replaced manually", d.service.Name, other.ID)
 		return
 	}

@@ -33,7 +33,10 @@ type shelf struct {
 
 func (e *shelf) List(_ context.Context, labels map[string]string) ([]containers.Container, error) {
 	e.listed = labels
-	return e.all, nil
+	return slices.DeleteFunc(slices.Clone(e.all), func(c containers.Container) bool {
+		service, named := labels[node.LabelService]
+		return named && (c.Spec.Labels[node.LabelService] != service || c.Spec.Labels[node.LabelGeneration] != labels[node.LabelGeneration])
+	}), nil
 }
 func (e *shelf) Stop(_ context.Context, id string, _ time.Duration) error {
 	e.did = append(e.did, "stop "+id)

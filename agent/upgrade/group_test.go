@@ -11,6 +11,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/containers"
 )
 
 // services are written as NAME[+GROUP][>DEPENDENCY,…], with ! at the end if the
@@ -126,10 +127,11 @@ func TestSignalNumber(t *testing.T) {
 }
 
 func TestNextNumber(t *testing.T) {
-	n := &node.Node{Root: t.TempDir()}
+	engine := &shelf{}
+	n := &node.Node{Root: t.TempDir(), Engine: engine}
 	number := func(want int) {
 		t.Helper()
-		if got, err := nextNumber(n); err != nil || got != want {
+		if got, err := nextNumber(t.Context(), n); err != nil || got != want {
 			t.Errorf("got %d, %v, want %d", got, err, want)
 		}
 	}
@@ -145,4 +147,11 @@ func TestNextNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	number(8)
+	// The state directory may have been lost, while the containers were not.
+	engine.all = []containers.Container{made("a", 12), made("b", 3)}
+	number(13)
+	for _, label := range []string{"latest", "-1", "9223372036854775807", ""} { // an image may have any
+		engine.all[0].Spec.Labels[node.LabelGeneration] = label
+		number(8)
+	}
 }

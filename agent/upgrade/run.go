@@ -75,7 +75,7 @@ func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 	if changes.Empty() && t.Pull != "always" {
 		return Result{Outcome: journal.Unchanged, From: current.Number, To: current.Number, Plan: changes}, nil
 	}
-	tx, err := begin(n, t, images, changes, current)
+	tx, err := begin(ctx, n, t, images, changes, current)
 	if err != nil {
 		return Result{}, err
 	}
@@ -86,8 +86,8 @@ func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 }
 
 // begin starts the journal of a transaction to the next generation.
-func begin(n *node.Node, t *target.Target, images target.Images, changes plan.Plan, current generation.Generation) (*transaction, error) {
-	number, err := nextNumber(n)
+func begin(ctx context.Context, n *node.Node, t *target.Target, images target.Images, changes plan.Plan, current generation.Generation) (*transaction, error) {
+	number, err := nextNumber(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +115,10 @@ func noteHotfixes(n *node.Node, changes plan.Plan) {
 }
 
 // nextNumber never returns a number that was used before, so that history is
-// unambiguous: an upgrade that failed used its own.
-func nextNumber(n *node.Node) (int, error) {
+// unambiguous: an upgrade that failed used its own. The engine knows of numbers that the
+// state directory does not if that was lost, or restored from an older copy. A container of
+// such a generation must not be taken for one of the next.
+func nextNumber(ctx context.Context, n *node.Node) (int, error) {
 	kept, err := n.Store().List()
 	if err != nil {
 		return 0, err
@@ -125,7 +127,15 @@ func nextNumber(n *node.Node) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return max(0, slices.Max(append(slices.Concat(kept, tried), 0))) + 1, nil
+	all, err := n.Containers(ctx)
+	if err != nil {
+		return 0, err
+	}
+	numbers := append(slices.Concat(kept, tried), 0)
+	for _, c := range all {
+		numbers = append(numbers, node.GenerationOf(c))
+	}
+	return slices.Max(numbers) + 1, nil
 }
 
 // run does all steps, commits and tidies; or it undoes what was started.

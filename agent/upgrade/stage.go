@@ -34,6 +34,9 @@ func (t *transaction) check(ctx context.Context) error {
 	if err := t.freeNames(ctx); err != nil {
 		return err
 	}
+	if err := t.checkLost(ctx); err != nil {
+		return err
+	}
 	if err := t.refuseAll(doctor.Precheck(ctx, t.node, t.target.Services)); err != nil {
 		return err
 	}
@@ -179,7 +182,8 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 }
 
 // unstage removes the containers of a generation that is given up. A container
-// that guests run from is stopped and kept until they are gone.
+// that guests run from is stopped and kept until they are gone. One that is older than the
+// transaction is none of them, whatever its label says.
 func (t *transaction) unstage(ctx context.Context) error {
 	all, err := t.node.Containers(ctx)
 	if err != nil {
@@ -190,7 +194,7 @@ func (t *transaction) unstage(ctx context.Context) error {
 		return err
 	}
 	for _, c := range all {
-		if c.Spec.Labels[node.LabelGeneration] != fmt.Sprint(t.to.Number) {
+		if node.GenerationOf(c) != t.to.Number || c.Created.Before(t.began) {
 			continue
 		}
 		if _, err := retire(ctx, t.node, c, madeFor(t.node, t.to, c), pins); err != nil {

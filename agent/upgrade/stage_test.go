@@ -3,9 +3,12 @@ package upgrade
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/target"
+	"github.com/kollet/kollet/containers"
 )
 
 // Services are written as for TestGroups; those in "with" are replaced with their
@@ -52,4 +55,21 @@ func has(words, word string) bool {
 		}
 	}
 	return false
+}
+
+// A container that has the number of the generation that is given up, but is older, is not
+// one that was staged for it.
+func TestUnstageSparesOlder(t *testing.T) {
+	began := time.Now()
+	older, staged, other := made("a", 2), made("b", 2), made("c", 1)
+	older.Created, staged.Created, other.Created = began.Add(-time.Second), began.Add(time.Second), began.Add(-time.Hour)
+	e := &shelf{all: []containers.Container{older, staged, other}}
+	tx := newTransaction(&node.Node{Root: t.TempDir(), Host: idle(t), Engine: e}, nil, generation.Generation{Number: 1})
+	tx.to.Number, tx.began = 2, began
+	if err := tx.unstage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(e.did, ", "); got != "stop b2, remove b2" {
+		t.Errorf("the engine was told: %s", got)
+	}
 }

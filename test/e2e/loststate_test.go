@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// TestLostState checks what happens to a node whose state directory is lost, or restored from
+// an older copy, while its containers run.
+func TestLostState(t *testing.T) {
+	onBoth(t, func(t *testing.T, p *protocol) {
+		pushTiny(t, p.registry, "test/tiny", "v1")
+		pushTiny(t, p.registry, "test/tiny", "v2")
+		t.Run("a command that fails leaves the containers running", func(t *testing.T) { lostAndFails(t, p) })
+		t.Run("an upgrade replaces the containers", func(t *testing.T) { lostAndReplaced(t, p) })
+		t.Run("an upgrade replaces the containers after an older copy was restored", func(t *testing.T) { restoredAndReplaced(t, p) })
+	})
+}
+
+// lose removes the state directory.
+func (n *testNode) lose() {
+	n.T.Helper()
+	check(n.T, os.RemoveAll(n.Path(node.StateDir)))
+}
+
+// copyState copies the state directory, and returns what restores the copy.
+func (n *testNode) copyState() (restore func()) {
+	n.T.Helper()
+	run(n.T, exec.Command("cp", "-a", n.Path(node.StateDir), n.Path("/backup")))
+	return func() {
+		n.T.Helper()
+		n.lose()
+		check(n.T, os.Rename(n.Path("/backup"), n.Path(node.StateDir)))
+	}
+}
+
+// inspect returns the container of this name, which has to run.
+func (n *testNode) inspect(name string) containers.Container {
+	n.T.Helper()
+	c, err := n.Engine.Inspect(context.Background(), name)
+	check(n.T, err)
+	if c.State != containers.StateRunning {
+		n.T.Fatalf("%s is %s", name, c.State)
+	}
+	return c
+}
+
+// leaves requires that a command fails, and that the same containers serve before and after it.
+func (n *testNode) leaves(code int, args ...string) outcome {
+	n.T.Helper()
+	alpha, beta := n.inspect("alpha"), n.inspect("beta")
+	o := n.Must(code, args...)
+	if a, b := n.inspect("alpha"), n.inspect("beta"); a.ID != alpha.ID || b.ID != beta.ID {
+		n.T.Errorf("other containers run: alpha %.12s was %.12s, beta %.12s was %.12s", a.ID, alpha.ID, b.ID, beta.ID)
+	}
+	if word := answer(n.T, "127.0.0.1:7001"); word != "one" {
+		n.T.Errorf("alpha answers %q", word)
+	}
+	return o
+}
+
+func lostAndFails(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	n.lose()
+	p.configure(n, "v2", "two", "")
+	contains(t, n.leaves(1, "bootstrap").All(), "nothing was touched", "alpha of generation 1, beta of generation 1", "restore", "`kollet upgrade --force` continues")
+	p.configure(n, "v1", "two", "    entrypoint: [/no/such/program]\n")
+	contains(t, n.leaves(1, "upgrade", "--force").All(), "nothing was touched: stage beta")
+}
+
+func lostAndReplaced(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	p.configure(n, "v1", "two", "")
+	n.Must(0, "upgrade")
+	n.lose()
+	p.configure(n, "v2", "three", "")
+	n.Must(0, "upgrade", "--force")
+	n.Healthy(3) // generations 1 and 2 had containers
+	n.Must(0, "verify")
+	if word := answer(t, "127.0.0.1:7001"); word != "three" {
+		t.Errorf("alpha answers %q", word)
+	}
+	all, err := n.Engine.List(context.Background(), map[string]string{node.LabelNode: n.Path(node.StateDir)})
+	check(t, err)
+	if len(all) != 2 || n.inspect("alpha").Spec.Labels[node.LabelGeneration] != "3" || n.inspect("beta").Spec.Labels[node.LabelGeneration] != "3" {
+		t.Errorf("the containers are %+v", all)
+	}
+}
+
+func restoredAndReplaced(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	restore := n.copyState()
+	p.configure(n, "v2", "one", "")
+	n.Must(0, "upgrade")
+	restore()
+	p.configure(n, "v1", "three", "")
+	contains(t, n.leaves(1, "upgrade").All(), "nothing was touched", "alpha of generation 2")
+	n.Must(0, "upgrade", "--force")
+	n.Healthy(4) // the refused upgrade was to generation 3
+	n.Must(0, "verify")
+}
