@@ -74,11 +74,11 @@ func TestFind(t *testing.T) {
 	n.process(20, qemu("b"), gate3)
 	n.process(21, qemu("a"), gate12)
 	n.process(22, qemu("deleted"), gate3+"//deleted")
-	n.process(30, qemu("host"), "")                                                // in no container
-	n.process(31, qemu("other"), "8:1 /state/other/000003/nova-libvirt/gate")      // another node's
-	n.process(32, qemu("gone"), "8:1 /state/generations/000099/nova-libvirt/gate") // its generation is gone
-	n.process(33, "libvirtd\x00-name\x00guest=x\x00-uuid\x00y\x00", gate3)         // no guest
-	n.process(34, "", gate3)                                                       // kernel thread, zombie
+	n.process(30, qemu("host"), "")                                                         // in no container
+	n.process(31, qemu("other"), "8:1 /state/other/000003/nova-libvirt/gate")               // another node's
+	n.process(32, qemu("gone"), "8:1 /state/generations/000099/nova-libvirt/gate//deleted") // with its generation
+	n.process(33, "libvirtd\x00-name\x00guest=x\x00-uuid\x00y\x00", gate3)                  // no guest
+	n.process(34, "", gate3)                                                                // kernel thread, zombie
 	n.process(35, qemu("short"), "8:1 /gate")
 	n.process(36, qemu("word"), "8:1 /state/generations/latest/nova-libvirt/gate")
 	// Any user's process may pretend, in namespaces of its own: with another file system, and any names in it.
@@ -102,6 +102,7 @@ func TestFind(t *testing.T) {
 		{"a", "uuid-a", 21, 1021, 12, "nova-libvirt"},
 		{"b", "uuid-b", 20, 1020, 3, "nova-libvirt"},
 		{"deleted", "uuid-deleted", 22, 1022, 3, "nova-libvirt"},
+		{"gone", "uuid-gone", 32, 1032, 99, "nova-libvirt"},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", got, want)
@@ -175,5 +176,42 @@ func TestCanaries(t *testing.T) {
 		if slices.Sort(pids); err != nil || !slices.Equal(pids, c.want) {
 			t.Errorf("%s: %v, %v, want %v", c.name, pids, err, c.want)
 		}
+	}
+}
+
+// The state directory may be lost while guests run.
+func TestFindWithoutGenerations(t *testing.T) {
+	n := newNode(t)
+	n.process(20, qemu("a"), gate3+"//deleted")
+	n.process(21, qemu("other"), "8:1 /other/generations/000003/nova-libvirt/gate//deleted")
+	for _, gone := range []string{n.Generations, filepath.Dir(n.Generations) + "/000003"} {
+		if err := os.RemoveAll(gone); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := n.Find(); err != nil || len(got) != 1 || got[0].Generation != 3 {
+			t.Errorf("got %v, %v", got, err)
+		}
+	}
+	n.Generations = "/no/such/state/generations" // of the file system at /
+	if got, err := n.Find(); err != nil || len(got) > 0 {
+		t.Errorf("other generations: got %v, %v", got, err)
+	}
+}
+
+// What looks like a guest is one only if its service starts guests. In a container that
+// does, it is one wherever its gate was mounted from.
+func TestFindOfHosts(t *testing.T) {
+	n := newNode(t)
+	n.process(20, qemu("a"), gate3)
+	n.process(21, qemu("b"), gate12)
+	n.process(22, qemu("moved"), "8:1 /old/generations/000003/nova-libvirt/gate")
+	n.process(23, "tail\x00", gate3)
+	n.Hosts = func(generation int, service string) bool { return generation == 12 && service == "nova-libvirt" }
+	if got, err := n.Find(); err != nil || len(got) != 1 || got[0].Name != "b" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	got, err := n.Inside([]int{20, 21, 22, 23})
+	if err != nil || len(got) != 3 || got[0].Generation != 3 || got[2].Generation != 0 {
+		t.Errorf("inside: got %v, %v", got, err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -45,12 +44,16 @@ func (g Guest) Same(other Guest) bool { return g.PID == other.PID && g.Start == 
 type Finder struct {
 	Host        host.Host
 	Generations string // directory of the node's generations
+
+	// Hosts reports whether a service of a generation may start guests; nil: each may.
+	Hosts func(generation int, service string) bool
 }
 
 // Find returns the guests of this node, sorted by name. A guest is recognised by
 // its root file system: that of the container that started it, in which the gate
 // directory of a generation of this node is mounted. This does not change when
-// the guest is moved to another cgroup or its container is stopped.
+// the guest is moved to another cgroup or its container is stopped, and says what it
+// was also when the generation is gone.
 func (f Finder) Find() ([]Guest, error) {
 	pids, err := f.Host.Processes()
 	if err != nil {
@@ -65,8 +68,22 @@ func (f Finder) Find() ([]Guest, error) {
 
 // Among returns the guests of this node among the given processes.
 func (f Finder) Among(pids []int) ([]Guest, error) {
-	all, err := f.among(pids)
+	all, err := f.among(pids, f.ours)
 	return slices.DeleteFunc(all, Guest.canary), err
+}
+
+// Inside returns what looks like guests among the processes of one of this node's containers.
+// Where they are, nobody else can be, so they need no generation that is known: what looks
+// like a guest is kept when its container is stopped. The Generation of one whose gate is
+// none of this node's is 0.
+func (f Finder) Inside(pids []int) ([]Guest, error) {
+	all, err := f.among(pids, func(Guest) bool { return true })
+	return slices.DeleteFunc(all, Guest.canary), err
+}
+
+// ours reports whether a service of this node that may start guests has started one.
+func (f Finder) ours(g Guest) bool {
+	return g.Generation > 0 && (f.Hosts == nil || f.Hosts(g.Generation, g.Service))
 }
 
 // Canaries returns the processes of canaries that containers of this node started.
@@ -75,11 +92,11 @@ func (f Finder) Canaries() ([]Guest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find canaries: %w", err)
 	}
-	all, err := f.among(pids)
+	all, err := f.among(pids, f.ours)
 	return slices.DeleteFunc(all, func(g Guest) bool { return !g.canary() }), err
 }
 
-func (f Finder) among(pids []int) ([]Guest, error) {
+func (f Finder) among(pids []int, counts func(Guest) bool) ([]Guest, error) {
 	var guests []Guest
 	for _, pid := range pids {
 		g, err := f.inspect(pid)
@@ -89,14 +106,14 @@ func (f Finder) among(pids []int) ([]Guest, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find guests: process %d: %w", pid, err)
 		}
-		if g.PID != 0 {
+		if g.PID != 0 && counts(g) {
 			guests = append(guests, g)
 		}
 	}
 	return guests, nil
 }
 
-// inspect returns the zero Guest for a process that is no guest of this node.
+// inspect returns the zero Guest for a process that does not look like a guest.
 func (f Finder) inspect(pid int) (Guest, error) {
 	args, err := f.Host.CommandLine(pid)
 	if err != nil {
@@ -107,7 +124,7 @@ func (f Finder) inspect(pid int) (Guest, error) {
 		return Guest{}, nil
 	}
 	generation, service, err := f.startedBy(pid)
-	if err != nil || generation == 0 {
+	if err != nil {
 		return Guest{}, err
 	}
 	start, err := f.Host.StartTime(pid)
@@ -118,7 +135,7 @@ func (f Finder) inspect(pid int) (Guest, error) {
 }
 
 // startedBy finds the generation and service whose gate directory is mounted in
-// the process's file system, and checks that the directory is this node's.
+// the process's file system, if the directory is or was below those of this node.
 func (f Finder) startedBy(pid int) (int, string, error) {
 	// Any user's process may look like a guest, and may have any mounts in a namespace of its own.
 	at, err := f.Host.MountedAt(pid, gate.Dir)
@@ -129,33 +146,35 @@ func (f Finder) startedBy(pid int) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	// "//deleted" follows if the generation was removed while the guest ran.
+	// "//deleted" follows if the generation was removed while the guest ran, or the whole state
+	// directory was. Only who may write in there can have made such a path.
 	below, ours := strings.CutPrefix(strings.TrimSuffix(at.Path, "//deleted"), strings.TrimSuffix(own.Path, "/")+"/")
 	parts := strings.Split(below, "/") // NNNNNN/SERVICE/gate
 	if !ours || at.Major != own.Major || at.Minor != own.Minor || len(parts) != 3 || parts[2] != "gate" {
 		return 0, "", nil
 	}
 	generation, err := strconv.Atoi(parts[0])
-	if err != nil {
+	if err != nil || generation < 0 {
 		return 0, "", nil
 	}
-	_, err = os.Lstat(filepath.Join(f.Generations, below))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, "", nil
-	}
-	return generation, parts[1], err
+	return generation, parts[1], nil
 }
 
-// origin returns the origin of the generations, the zero one if there are none.
+// origin returns the origin of the generations. If there are none, it is that which they would
+// have: the state directory may have been removed.
 func (f Finder) origin() (host.Origin, error) {
-	path, err := filepath.EvalSymlinks(f.Generations)
-	if errors.Is(err, fs.ErrNotExist) {
-		return host.Origin{}, nil
+	exists, gone := f.Generations, ""
+	path, err := filepath.EvalSymlinks(exists)
+	for errors.Is(err, fs.ErrNotExist) && exists != filepath.Dir(exists) {
+		exists, gone = filepath.Dir(exists), filepath.Join(filepath.Base(exists), gone)
+		path, err = filepath.EvalSymlinks(exists)
 	}
 	if err != nil {
 		return host.Origin{}, err
 	}
-	return f.Host.OriginOf(path)
+	own, err := f.Host.OriginOf(path)
+	own.Path = filepath.Join(own.Path, gone)
+	return own, err
 }
 
 // parseArguments recognises QEMU as libvirt starts it: -name guest=NAME,… and

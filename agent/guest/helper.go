@@ -189,7 +189,7 @@ func (s *Sorter) Sort(pids []int) (Sorted, error) {
 	if !slices.ContainsFunc(pids, func(pid int) bool { return pid != s.first }) {
 		return Sorted{}, nil
 	}
-	guests, err := s.finder.Among(pids)
+	guests, err := s.finder.Inside(pids)
 	if err != nil {
 		return Sorted{}, err
 	}

@@ -71,7 +71,7 @@ func (n *Node) ReadFile(change nodefile.Change) (*nodefile.Node, error) {
 
 // GuestFinder finds the guests that this node's generations started.
 func (n *Node) GuestFinder() guest.Finder {
-	return guest.Finder{Host: n.Host, Generations: n.Generations()}
+	return guest.Finder{Host: n.Host, Generations: n.Generations(), Hosts: n.Hosts()}
 }
 
 // Guests finds the node's guests.

@@ -181,7 +181,7 @@ func (t *transaction) revive(ctx context.Context, m member, told bool) error {
 	}
 	for _, c := range before[1:] {
 		t.node.Note(m.name, "container %s stays stopped: it ran beside that of generation %d", c.Spec.Name, t.from.Number)
-		if err := stopSafely(ctx, t.node, c, m.old); err != nil {
+		if err := stopSafely(ctx, t.node, c, t.madeBefore(m, c)); err != nil {
 			return err
 		}
 	}
@@ -250,12 +250,12 @@ func (t *transaction) awaitAgain(ctx context.Context, m member) {
 func (t *transaction) startAgain(ctx context.Context, c containers.Container, m member, told bool) error {
 	exited := c.State == containers.StateRunning && !t.node.Host.Runs(c.PID, c.ID)
 	if told || exited || c.State == containers.StatePaused {
-		if err := stopSafely(ctx, t.node, c, m.old); err != nil {
+		if err := stopSafely(ctx, t.node, c, t.madeBefore(m, c)); err != nil {
 			return err
 		}
 	}
 	if c.State.Stopped() {
-		if err := endRemains(ctx, t.node, c, m.old); err != nil {
+		if err := endRemains(ctx, t.node, c, t.madeBefore(m, c)); err != nil {
 			return err
 		}
 	}

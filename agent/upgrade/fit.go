@@ -13,6 +13,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/printable"
 	"github.com/kollet/kollet/containers"
 )
@@ -72,15 +73,22 @@ func (t *transaction) guestsFitService(ctx context.Context, s generation.Service
 // runningContainer returns the container that a service runs in now; its ID is ""
 // if none runs.
 func (t *transaction) runningContainer(ctx context.Context, service string) containers.Container {
-	old, ok := t.from.Service(service)
-	if !ok {
+	if old, ok := t.from.Service(service); ok {
+		if c, err := t.node.Container(ctx, service, old.Origin); err == nil && c.State == containers.StateRunning {
+			return c
+		}
+	}
+	if !t.hosts[service] {
 		return containers.Container{}
 	}
-	c, err := t.node.Container(ctx, service, old.Origin)
-	if err != nil || c.State != containers.StateRunning {
-		return containers.Container{}
+	others, _ := t.running(ctx, group{{name: service}}) // of generations that were lost
+	for _, id := range others[service] {
+		c, err := t.node.Engine.Inspect(ctx, id)
+		if err == nil && c.State == containers.StateRunning && c.Spec.Labels[node.LabelNode] == t.node.State() {
+			return c
+		}
 	}
-	return c
+	return containers.Container{}
 }
 
 // questions are what the programs of a staged container, and of the one that runs

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/nodefile"
 )
 
 // group is the services that are cut over as one, in start order. A service that
@@ -14,6 +15,21 @@ type member struct {
 	name string
 	old  generation.Service // its Name is empty if the service is new
 	new  generation.Service // its Name is empty if the service is removed
+
+	hosts bool // containers of it run that may have started guests, whatever the two say
+}
+
+// running is the service of the containers that run, as far as that is known: they may have been
+// created manually, or for a generation that was lost.
+func (m member) running() generation.Service {
+	s := m.old
+	if s.Name == "" {
+		s = m.new
+	}
+	if s.Guests == nil && m.hosts {
+		s.Guests = &nodefile.Guests{}
+	}
+	return s
 }
 
 // names are the group's services, in start order.
@@ -40,7 +56,7 @@ func (t *transaction) groupOf(services []string) group {
 // stopsGuestHost reports whether the cutover stops a container that guests
 // depend on.
 func (g group) stopsGuestHost() bool {
-	return slices.ContainsFunc(g, func(m member) bool { return m.old.Guests != nil })
+	return slices.ContainsFunc(g, func(m member) bool { return m.old.Guests != nil || m.hosts })
 }
 
 // groups returns what is cut over, in start order: the services that get a new
@@ -54,7 +70,7 @@ func (t *transaction) groups() []group {
 			continue
 		}
 		old, _ := t.from.Service(s.Name)
-		m := member{name: s.Name, old: old, new: s}
+		m := member{name: s.Name, old: old, new: s, hosts: t.hosts[s.Name]}
 		at := slices.IndexFunc(groups, func(g group) bool { return s.Group != "" && g[0].new.Group == s.Group })
 		if at < 0 {
 			groups = append(groups, group{m})
@@ -67,7 +83,7 @@ func (t *transaction) groups() []group {
 		if _, stays := t.to.Service(old.Name); stays {
 			continue
 		}
-		removed := member{name: old.Name, old: old}
+		removed := member{name: old.Name, old: old, hosts: t.hosts[old.Name]}
 		if at := successor(groups, removed); at >= 0 {
 			groups[at] = t.insert(groups[at], removed)
 		} else {

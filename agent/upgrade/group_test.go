@@ -90,6 +90,7 @@ func TestStopsGuestHost(t *testing.T) {
 		"removed":  {group{{name: "libvirt", old: libvirt}}, true},
 		"new":      {group{{name: "libvirt", new: libvirt}}, false},
 		"none":     {group{{name: "x"}}, false},
+		"lost":     {group{{name: "libvirt", new: libvirt, hosts: true}}, true},
 	} {
 		if got := c.g.stopsGuestHost(); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -111,6 +112,14 @@ func TestStopsGuestHost(t *testing.T) {
 		if got := m.protects(); got != c.want {
 			t.Errorf("protects, %s: %v", name, got)
 		}
+	}
+	// The record of what runs is lost.
+	lost := member{name: "agent", new: generation.Service{Name: "agent"}, hosts: true}
+	if !lost.protects() || lost.running().Guests == nil || lost.running().Name != "agent" {
+		t.Errorf("lost: %+v", lost.running())
+	}
+	if lost.new.Guests = (&nodefile.Guests{Protect: &no}); lost.protects() {
+		t.Error("lost: protects although it must not")
 	}
 }
 

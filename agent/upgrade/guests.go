@@ -28,7 +28,7 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 		return err
 	}
 	for _, m := range g {
-		if m.old.Guests == nil {
+		if m.old.Guests == nil && !m.hosts {
 			continue
 		}
 		if !m.protects() {
@@ -47,7 +47,7 @@ func (t *transaction) protectGuests(ctx context.Context, g group) error {
 			if err != nil {
 				return err
 			}
-			_, ending, err := protectInside(ctx, t.node, c, m.old)
+			_, ending, err := protectInside(ctx, t.node, c, m.running())
 			if err == nil {
 				err = t.warnOfEnding(m.name, ending)
 			}
@@ -103,8 +103,8 @@ func endingText(ending []guest.Process) string {
 // guests that an earlier one started.
 const libvirtTimeout = 30 * time.Second
 
-// findGuests waits until the new libvirt answers, then checks that every guest
-// that ran before is the same process, and that libvirt lists it. It does so once,
+// findGuests waits until the new libvirt answers, then checks that every guest that
+// ran before is the same process, and that libvirt lists it. It does so once,
 // before the next service is cut over: no libvirt has taken requests since the
 // cut over, so nobody can have asked for a guest to be stopped.
 func (t *transaction) findGuests(ctx context.Context, g group) error {
@@ -120,9 +120,9 @@ func (t *transaction) findGuests(ctx context.Context, g group) error {
 	if err != nil {
 		return err
 	}
-	for _, g := range t.guests {
-		if !slices.ContainsFunc(now, g.Same) {
-			return fmt.Errorf("guest %s (process %d) has exited", g.Name, g.PID)
+	for _, before := range t.guests {
+		if !slices.ContainsFunc(now, before.Same) {
+			return fmt.Errorf("guest %s (process %d) has exited", before.Name, before.PID)
 		}
 	}
 	for _, m := range g {

@@ -37,7 +37,7 @@ func (t *transaction) guestJobs(ctx context.Context, m member) ([]job, error) {
 	}
 	var found []job
 	for _, id := range running[m.name] {
-		jobs, err := t.jobsIn(ctx, id, m.old.User, command)
+		jobs, err := t.jobsIn(ctx, id, m.running().User, command)
 		if err != nil {
 			return nil, fmt.Errorf("ask %s for the jobs of its guests: %w", m.name, err)
 		}
@@ -54,6 +54,11 @@ func (t *transaction) libvirts() group {
 		if old.Guests != nil {
 			next, _ := t.to.Service(old.Name)
 			found = append(found, member{name: old.Name, old: old, new: next})
+		}
+	}
+	for _, next := range t.to.Services {
+		if _, known := t.from.Service(next.Name); !known && t.hosts[next.Name] {
+			found = append(found, member{name: next.Name, new: next, hosts: true})
 		}
 	}
 	return found

@@ -9,8 +9,59 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
 )
+
+// checkHosts finds the services of which containers run that may have started guests. It refuses
+// to continue if what looks like a guest runs in one of them, but was started with another state
+// directory than this: nobody would know later that it needs its container.
+func (t *transaction) checkHosts(ctx context.Context) error {
+	all, err := t.node.Containers(ctx)
+	if err != nil {
+		return err
+	}
+	may := t.node.Hosts()
+	for _, c := range all {
+		service := c.Spec.Labels[node.LabelService]
+		if c.State.Stopped() || !may(node.GenerationOf(c), service) {
+			continue
+		}
+		t.hosts[service] = true
+		inside, err := t.inside(c)
+		if err != nil {
+			return fmt.Errorf("check guests in container %s: %w", c.Spec.Name, err)
+		}
+		for _, g := range inside {
+			if g.Generation == 0 {
+				return fmt.Errorf("check: guest %s (process %d) runs in container %s, but was not started with %s: if that directory was moved, move it back; otherwise migrate the guest or shut it down",
+					g.Name, g.PID, c.Spec.Name, t.node.State())
+			}
+		}
+	}
+	return nil
+}
+
+// inside returns what looks like guests in a container.
+func (t *transaction) inside(c containers.Container) ([]guest.Guest, error) {
+	if c.PID == 0 {
+		return nil, nil
+	}
+	cgroup, err := t.node.Host.ContainerCgroup(c.PID, c.ID)
+	if errors.Is(err, host.ErrExited) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pids, err := cgroup.Processes()
+	if err != nil {
+		return nil, err
+	}
+	return t.node.GuestFinder().Inside(pids)
+}
 
 // checkLost refuses to replace containers that run although their generation is gone: the state
 // directory was lost, or restored from an older copy. What they mount went with it, so once

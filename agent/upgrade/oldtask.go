@@ -91,10 +91,7 @@ func (t *transaction) oldTask(ctx context.Context, m member, id string) (oldTask
 	if c, err = t.node.Engine.Inspect(ctx, id); err != nil {
 		return oldTask{}, err
 	}
-	service := m.old
-	if service.Name == "" { // created manually
-		service = m.new
-	}
+	service := m.running()
 	if grace, fitted := t.grace[m.name]; fitted {
 		service.StopGracePeriod = grace
 	}
@@ -126,7 +123,10 @@ func (m member) protects() bool {
 	if guests == nil {
 		guests = m.old.Guests
 	}
-	return guests != nil && (guests.Protect == nil || *guests.Protect)
+	if guests == nil {
+		return m.hosts
+	}
+	return guests.Protect == nil || *guests.Protect
 }
 
 // stopOld stops an old task. If it is not running, only the engine can resume it, or

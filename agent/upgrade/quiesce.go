@@ -67,7 +67,7 @@ func listed(s generation.Service) bool { return s.ListedAs != nil }
 // Nova or libvirt is doing.
 func (g group) interruptsOperations() bool {
 	return slices.ContainsFunc(g, func(m member) bool {
-		return m.old.Guests != nil || m.old.ListedAs != nil && m.old.ListedAs.Nova != ""
+		return m.old.Guests != nil || m.hosts || m.old.ListedAs != nil && m.old.ListedAs.Nova != ""
 	})
 }
 

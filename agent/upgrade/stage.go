@@ -34,6 +34,9 @@ func (t *transaction) check(ctx context.Context) error {
 	if err := t.freeNames(ctx); err != nil {
 		return err
 	}
+	if err := t.checkHosts(ctx); err != nil {
+		return err
+	}
 	if err := t.checkLost(ctx); err != nil {
 		return err
 	}

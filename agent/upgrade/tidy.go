@@ -92,6 +92,24 @@ func (t *transaction) demote(ctx context.Context, c containers.Container) error 
 // is known or from the container's own. If neither has it any longer, guests that run in
 // the container are kept.
 func madeFor(n *node.Node, known generation.Generation, c containers.Container) generation.Service {
+	s := recorded(n, known, c)
+	if s.Guests == nil && n.Hosts()(node.GenerationOf(c), s.Name) {
+		s.Guests = &nodefile.Guests{}
+	}
+	return s
+}
+
+// madeBefore is madeFor for a container that ran before a member's cutover, and may have been
+// created manually.
+func (t *transaction) madeBefore(m member, c containers.Container) generation.Service {
+	if c.Spec.Labels[node.LabelNode] != t.node.State() {
+		return m.old
+	}
+	return madeFor(t.node, t.from, c)
+}
+
+// recorded returns the service that a container was created for, as far as there is a record.
+func recorded(n *node.Node, known generation.Generation, c containers.Container) generation.Service {
 	name := c.Spec.Labels[node.LabelService]
 	if s, ok := known.Service(name); ok {
 		return s
@@ -103,7 +121,7 @@ func madeFor(n *node.Node, known generation.Generation, c containers.Container) 
 			}
 		}
 	}
-	return generation.Service{Name: name, Guests: &nodefile.Guests{}}
+	return generation.Service{Name: name, StopGracePeriod: unknownGrace, Guests: &nodefile.Guests{}}
 }
 
 // closeGate keeps a replaced container from running its service again, when anyone

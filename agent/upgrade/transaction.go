@@ -33,6 +33,7 @@ type transaction struct {
 	previous  map[string][]string    // service: containers that ran before its cutover
 	revived   map[string]string      // service: the one of them that the rollback started
 	gaps      map[string]journal.Gap // by service
+	hosts     map[string]bool        // services of which containers run that may have started guests
 	guests    []guest.Guest          // that ran before the first cutover
 	fitted    []guest.Guest          // that fit the staged libvirt
 	named     []guest.Process        // whose end was announced
@@ -62,6 +63,7 @@ func newTransaction(n *node.Node, j *journal.Journal, from generation.Generation
 		node: n, journal: j, from: from,
 		previous:  map[string][]string{},
 		revived:   map[string]string{},
+		hosts:     map[string]bool{},
 		gaps:      map[string]journal.Gap{},
 		watch:     newWatch(n),
 		unhealthy: map[string]error{},

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -19,6 +20,9 @@ func TestLostState(t *testing.T) {
 		t.Run("a command that fails leaves the containers running", func(t *testing.T) { lostAndFails(t, p) })
 		t.Run("an upgrade replaces the containers", func(t *testing.T) { lostAndReplaced(t, p) })
 		t.Run("an upgrade replaces the containers after an older copy was restored", func(t *testing.T) { restoredAndReplaced(t, p) })
+		t.Run("guests keep running when it is lost", func(t *testing.T) { lostWithGuests(t, p) })
+		t.Run("guests keep running when an older copy is restored", func(t *testing.T) { restoredWithGuests(t, p) })
+		t.Run("a guest whose state directory was moved is not touched", func(t *testing.T) { movedWithGuests(t, p) })
 	})
 }
 
@@ -106,4 +110,64 @@ func restoredAndReplaced(t *testing.T, p *protocol) {
 	n.Must(0, "upgrade", "--force")
 	n.Healthy(4) // the refused upgrade was to generation 3
 	n.Must(0, "verify")
+}
+
+func lostWithGuests(t *testing.T, p *protocol) {
+	n := newNodeOn(t, p.engine)
+	p.hosting(n, "v1", firstGuest, answers)
+	n.Must(0, "bootstrap")
+	n.lose()
+	if found := n.guests(); len(found) != 1 || found[firstGuest].Generation != 1 {
+		t.Fatalf("guests: %+v", found)
+	}
+	p.hosting(n, "v2", secondGuest, answers)
+	contains(t, n.Must(1, "bootstrap").All(), "nothing was touched", "alpha of generation 1, beta of generation 1")
+	contains(t, n.Must(0, "upgrade", "--force").Stdout, "kept running")
+	n.keeps("alpha-g1")
+	n.Must(0, "verify")
+	n.endGuests(firstGuest, secondGuest)
+}
+
+// The older copy is of a time when alpha started no guests.
+func restoredWithGuests(t *testing.T, p *protocol) {
+	n := newNodeOn(t, p.engine)
+	n.Write(node.DefaultNodeFile, fmt.Sprintf("profile: none\nengine: %s\nimages: {registry: %s/test, tag: v1}\nservices: {alpha: {image: tiny, pid: host, command: [serve, \"127.0.0.1:7001\"]}}\n", p.engine.Name, p.registry.Addr))
+	n.Must(0, "bootstrap")
+	restore := n.copyState()
+	p.hosting(n, "v1", firstGuest, answers)
+	n.Must(0, "upgrade")
+	restore()
+	p.hosting(n, "v2", secondGuest, answers)
+	contains(t, n.Must(1, "upgrade").All(), "nothing was touched", "alpha of generation 2")
+	contains(t, n.Must(0, "upgrade", "--force").Stdout, "kept running")
+	n.keeps("alpha-g2")
+	n.Must(0, "verify")
+	n.endGuests(firstGuest, secondGuest)
+}
+
+// keeps requires that a container was stopped and kept for its guests, also by gc.
+func (n *testNode) keeps(name string) {
+	n.T.Helper()
+	n.Must(0, "gc")
+	c, err := n.Engine.Inspect(context.Background(), name)
+	check(n.T, err)
+	if c.State != containers.StateExited {
+		n.T.Errorf("%s is %s", name, c.State)
+	}
+}
+
+func movedWithGuests(t *testing.T, p *protocol) {
+	n := newNodeOn(t, p.engine)
+	p.hosting(n, "v1", firstGuest, answers)
+	n.Must(0, "bootstrap")
+	check(t, os.Rename(n.Path(node.StateDir), n.Path("/moved")))
+	p.hosting(n, "v2", secondGuest, answers)
+	for _, args := range [][]string{{"bootstrap"}, {"upgrade", "--force"}} {
+		contains(t, n.Must(1, args...).All(), "nothing was touched", firstGuest, "in container alpha", "move it back")
+		n.inspect("alpha")
+	}
+	n.lose()
+	check(t, os.Rename(n.Path("/moved"), n.Path(node.StateDir)))
+	contains(t, n.Must(0, "upgrade", "--force").Stdout, "1 guest kept running")
+	n.endGuests(firstGuest, secondGuest)
 }
