@@ -103,8 +103,8 @@ func endingText(ending []guest.Process) string {
 // guests that an earlier one started.
 const libvirtTimeout = 30 * time.Second
 
-// findGuests waits until the new libvirt answers, then checks that every guest that
-// ran before is the same process, and that libvirt lists it. It does so once,
+// findGuests waits until the new libvirt answers, then checks that every guest of the
+// group that ran before is the same process, and that libvirt lists it. It does so once,
 // before the next service is cut over: no libvirt has taken requests since the
 // cut over, so nobody can have asked for a guest to be stopped.
 func (t *transaction) findGuests(ctx context.Context, g group) error {
@@ -121,7 +121,7 @@ func (t *transaction) findGuests(ctx context.Context, g group) error {
 		return err
 	}
 	for _, before := range t.guests {
-		if !slices.ContainsFunc(now, before.Same) {
+		if t.concerns(g, before) && !slices.ContainsFunc(now, before.Same) {
 			return fmt.Errorf("guest %s (process %d) has exited", before.Name, before.PID)
 		}
 	}
@@ -134,6 +134,13 @@ func (t *transaction) findGuests(ctx context.Context, g group) error {
 		}
 	}
 	return nil
+}
+
+// concerns reports whether the cutover of a group may have ended a guest: one of its services,
+// or of one that was renamed or removed. What ends in the container of another service ends by itself.
+func (t *transaction) concerns(g group, before guest.Guest) bool {
+	_, stays := t.to.Service(before.Service)
+	return !stays || slices.Contains(g.names(), before.Service)
 }
 
 func (t *transaction) libvirtKnows(ctx context.Context, s generation.Service) error {

@@ -141,3 +141,14 @@ func TestProtectContainer(t *testing.T) {
 		})
 	}
 }
+
+// A guest of another service than those that are cut over ends by itself.
+func TestConcerns(t *testing.T) {
+	tx := transaction{to: generation.Generation{Services: services("libvirt mallory")}}
+	g := group{{name: "libvirt"}}
+	for service, want := range map[string]bool{"libvirt": true, "mallory": false, "renamed": true} {
+		if got := tx.concerns(g, guest.Guest{Service: service}); got != want {
+			t.Errorf("%s: %v", service, got)
+		}
+	}
+}

@@ -21,6 +21,7 @@ func TestTinyGuests(t *testing.T) {
 		pushTiny(t, p.registry, "test/tiny", "v2")
 		t.Run("one that is born in the last moment of the old libvirt keeps running", func(t *testing.T) { bornLast(t, p) })
 		t.Run("one that is born in a rollback keeps running", func(t *testing.T) { bornInRollback(t, p) })
+		t.Run("what another service calls a guest is none", func(t *testing.T) { pretended(t, p) })
 		t.Run("recovery protects them without the record of what is rolled back", func(t *testing.T) { damagedRecord(t, p) })
 	})
 }
@@ -172,4 +173,22 @@ func damagedRecord(t *testing.T, p *protocol) {
 		t.Errorf("alpha runs in another container: %+v", now)
 	}
 	n.endGuests(firstGuest, secondGuest)
+}
+
+// mallory has no privileges, and is not said to start guests.
+func pretended(t *testing.T, p *protocol) {
+	n := newNodeOn(t, p.engine)
+	configure := func(tag string) {
+		p.hosting(n, tag, firstGuest, answers)
+		n.Write(node.DefaultNodeFile, n.read(node.DefaultNodeFile)+fmt.Sprintf("  mallory:\n    image: tiny:v1\n    network_mode: none\n    command: [host, \"127.0.0.1:7003\", %s]\n", secondGuest))
+	}
+	configure("v1")
+	n.Must(0, "bootstrap")
+	n.await("mallory pretends", func() bool { return len(processes("qemu-system-x86_64", "-name", "guest="+secondGuest)) == 1 })
+	if found := n.guests(); len(found) != 1 {
+		t.Errorf("guests: %+v", found)
+	}
+	configure("v2")
+	contains(t, n.Must(0, "upgrade", "--force").Stdout, "1 guest kept running")
+	n.endGuests(firstGuest)
 }
