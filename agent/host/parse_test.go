@@ -2,14 +2,10 @@ package host
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 const after = " S 1 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4711 99 1 18446744073709551615"
@@ -131,61 +127,6 @@ func TestHierarchies(t *testing.T) {
 	}
 	if _, err := fakeMounts(t, "self", "broken - cgroup\n").hierarchies(); err == nil {
 		t.Error("no error for a broken line")
-	}
-}
-
-func TestWasKilled(t *testing.T) {
-	const status = "Name:\ttiny\nState:\t%s\nThreads:\t%s\nSigPnd:\t%s\nShdPnd:\t%s\n"
-	for name, c := range map[string]struct {
-		state, threads, own, shared string
-		want                        bool
-	}{
-		"runs":                          {"S (sleeping)", "4", "0000000000000000", "0000000000000000", false},
-		"another signal":                {"D (disk sleep)", "1", "0000000000004000", "0000000000004000", false},
-		"hangs":                         {"D (disk sleep)", "1", "0000000000000100", "0000000000000000", true},
-		"killed as a whole":             {"D (disk sleep)", "2", "0000000000000000", "0000000000004100", true},
-		"another thread hangs":          {"Z (zombie)", "2", "0000000000000000", "0000000000000000", true},
-		"exited, and nobody reaped it":  {"Z (zombie)", "1", "0000000000000000", "0000000000000000", false},
-		"something else than a process": {"", "", "", "", false},
-	} {
-		if got := wasKilled(fmt.Sprintf(status, c.state, c.threads, c.own, c.shared)); got != c.want {
-			t.Errorf("%s: %t, want %t", name, got, c.want)
-		}
-	}
-}
-
-// It is said of no other process, and not of one that exits in its own time: a busy
-// machine lets it wait, and the memory of a guest has to be freed.
-func TestKilled(t *testing.T) { synctest.Test(t, killed) }
-
-func killed(t *testing.T) {
-	h := Host{Proc: t.TempDir()}
-	if err := os.Mkdir(filepath.Join(h.Proc, "7"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(h.Proc, "7", "status")
-	if err := os.WriteFile(path, []byte("State:\tZ (zombie)\nThreads:\t2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Killed(7); err == nil || !strings.Contains(err.Error(), "process 7 was killed and has not exited") {
-		t.Errorf("got %v", err)
-	}
-	thread := filepath.Join(h.Proc, "7", "task", "9")
-	if err := errors.Join(os.MkdirAll(thread, 0o700), os.WriteFile(filepath.Join(thread, "cgroup"), []byte("2:pids:/docker/abc\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Hanging("other", "abc"); err == nil || !strings.Contains(err.Error(), "process 7 was killed") {
-		t.Errorf("in a container: %v", err)
-	}
-	if err := errors.Join(h.Hanging("other"), h.Hanging()); err != nil {
-		t.Errorf("in another one: %v", err)
-	}
-	if err := h.Killed(8); err != nil {
-		t.Errorf("no process: %v", err)
-	}
-	time.AfterFunc(time.Second, func() { os.Remove(path) })
-	if err := h.Killed(7); err != nil {
-		t.Errorf("exits: %v", err)
 	}
 }
 

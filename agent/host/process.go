@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -119,89 +116,6 @@ func (p *Process) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return fmt.Errorf("wait for process %d: %w", p.PID, err)
-}
-
-// exitTime is how long a process that was killed may take to exit before it is said to
-// hang. It has to be given the processor, and to free its memory: gigabytes of a guest,
-// or any process on a busy machine, take longer than a moment.
-const exitTime = 2 * time.Second
-
-// exitInterval is the time between two looks at such a process.
-const exitInterval = 10 * time.Millisecond
-
-// Killed returns an error if a process was killed and does not exit: something of it
-// hangs in the kernel, which no signal ends. Its sockets may accept connections still.
-func (h Host) Killed(pid int) error {
-	for until := time.Now().Add(exitTime); ; time.Sleep(exitInterval) {
-		if err := h.Hangs(pid); err == nil || time.Now().After(until) {
-			return err
-		}
-	}
-}
-
-// Hangs is Killed for a caller that has waited for the exit already.
-func (h Host) Hangs(pid int) error {
-	data, err := os.ReadFile(h.ProcessPath(pid, "status"))
-	if Gone(err) || err == nil && !wasKilled(string(data)) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the state of process %d: %w", pid, err)
-	}
-	return fmt.Errorf("process %d was killed and has not exited: it hangs in the kernel, for example on a file system that does not answer (/proc/%[1]d/task/*/stack shows where)", pid)
-}
-
-// Hanging returns an error if a process of one of the containers was killed and does not
-// exit. Docker takes such a container for one that has exited.
-func (h Host) Hanging(containers ...string) error {
-	pids, err := h.Processes()
-	if err != nil {
-		return err
-	}
-	for _, pid := range pids {
-		status, err := os.ReadFile(h.ProcessPath(pid, "status"))
-		if err != nil || !wasKilled(string(status)) || !h.anyThreadIn(pid, containers) {
-			continue // it has exited, or is no such process
-		}
-		if err := h.Killed(pid); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// anyThreadIn reports whether a thread is in the cgroup of a container. The first one may
-// have exited, and then is in none.
-func (h Host) anyThreadIn(pid int, containers []string) bool {
-	threads, _ := filepath.Glob(h.ProcessPath(pid, "task/*/cgroup")) // the pattern is well-formed
-	for _, thread := range threads {
-		m, err := readMembership(thread)
-		if err == nil && slices.ContainsFunc(containers, m.Names) {
-			return true
-		}
-	}
-	return false
-}
-
-// wasKilled reads /proc/PID/status (proc_pid_status(5)). If another thread than the first
-// hangs, the first is a zombie; one without other threads has exited.
-func wasKilled(status string) bool {
-	const sigkill = 1 << (unix.SIGKILL - 1)
-	zombie, threads := false, 0
-	for line := range strings.Lines(status) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch value = strings.TrimSpace(value); key {
-		case "State":
-			zombie = strings.HasPrefix(value, "Z")
-		case "Threads":
-			threads, _ = strconv.Atoi(value)
-		case "SigPnd", "ShdPnd":
-			if pending, err := strconv.ParseUint(value, 16, 64); err == nil && pending&sigkill != 0 {
-				return true
-			}
-		}
-	}
-	return zombie && threads > 1
 }
 
 // KillGroup kills the process group that a process leads. One that leads none, such as a

@@ -215,9 +215,6 @@ func (t *transaction) cleanUp(ctx context.Context, stopping []oldTask) error {
 
 // stopSafely stops a container, and keeps its guests alive.
 func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s generation.Service) error {
-	if err := n.Host.Hanging(c.ID); err != nil { // it was killed before, and another time does not help
-		return err
-	}
 	if c.PID > 0 && (member{new: s}).protects() {
 		sorter, ending, err := protectInside(ctx, n, c, s)
 		if err != nil {
@@ -232,13 +229,44 @@ func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s gen
 			}
 		}
 	}
-	if err := n.Engine.Stop(ctx, c.ID, s.StopGracePeriod); err != nil && !errors.Is(err, containers.ErrNotFound) {
-		return err
-	}
-	if err := n.Host.Hanging(c.ID); err != nil {
+	if err := stopEntirely(ctx, n, c.ID, s.StopGracePeriod); err != nil {
 		return err
 	}
 	return endRemains(ctx, n, c, s)
+}
+
+// stopEntirely has the engine stop a container. Engines and runc look at the first thread of
+// a process, and may take it for one that has exited while others run. It is killed here
+// then, and only one that does not exit afterwards hangs.
+func stopEntirely(ctx context.Context, n *node.Node, id string, grace time.Duration) error {
+	stop := func() error {
+		err := n.Engine.Stop(ctx, id, grace)
+		if errors.Is(err, containers.ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	failed := stop()
+	if unanswering(failed) {
+		return failed
+	}
+	ending, err := n.Host.Ending(id)
+	for _, p := range ending {
+		defer p.Close()
+		err = errors.Join(err, p.Signal(unix.SIGKILL))
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range ending {
+		if err := awaitKilled(n, p); err != nil {
+			return err
+		}
+	}
+	if failed != nil && len(ending) > 0 {
+		return stop() // it has exited now
+	}
+	return failed
 }
 
 // stopHosting ends the processes of a container that may start a guest until it exits.

@@ -27,6 +27,7 @@ func TestHostileContainers(t *testing.T) {
 			"a gate that is changed later hinders nobody":                 gateChangedLater,
 			"a copied file that is replaced is drift":                     replacedCopy,
 			"a probe that prints without end fails":                       endlessProbe,
+			"a service without its first thread is stopped as any other":  withoutFirstThread,
 			"control characters do not reach the terminal":                controlCharacters,
 			"a guest names a program of its own, which nobody runs":       impostorsProgram,
 		} {
@@ -235,4 +236,20 @@ func impostorsProgram(t *testing.T, h *hostile) {
 		t.Errorf("kollet ran the guest's program as user %s", uid)
 	}
 	h.ends(0, "upgrade", "--force")
+}
+
+// withoutFirstThread has a service end its first thread alone, which does not mean that it
+// was killed: the new service, which fails its probe, and a child of the old one.
+func withoutFirstThread(t *testing.T, h *hostile) {
+	const grace = "stop_grace_period: 1s\n"
+	h.configure(sane, grace)
+	h.ends(0, "bootstrap")
+	h.configure("command: [headless, \"127.0.0.1:7001\"]\n", grace, "healthcheck: [{tcp: \"127.0.0.1:7002\", start_period: 1s}]\n")
+	contains(t, h.ends(1, "upgrade").Stderr, "back on generation 1")
+	h.Healthy(1)
+	h.configure("command: [under, wait, tiny, headless, \"127.0.0.1:7001\"]\n", grace, "healthcheck: [{tcp: \"127.0.0.1:7001\", start_period: 10s, stable: 50ms}]\n")
+	h.ends(0, "upgrade")
+	h.configure(sane, grace)
+	h.ends(0, "upgrade")
+	h.Healthy(len(h.history()))
 }

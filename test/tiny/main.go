@@ -20,6 +20,7 @@
 //	tiny under wait|leave PROGRAM ARGUMENT…
 //	                            starts tiny with these arguments as its child
 //	tiny say TEXT…              prints each TEXT on a line
+//	tiny headless ADDRESS       answers, but its first thread has exited
 //	tiny stay                   runs and ignores all signals except SIGKILL
 //	tiny fill FILE [again]      writes to FILE until the disk is full, and does not listen;
 //	                            with "again" it also takes what becomes free later
@@ -38,10 +39,17 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 )
+
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "headless" {
+		runtime.LockOSThread() // so that main runs on the first thread
+	}
+}
 
 func main() {
 	if strings.HasPrefix(filepath.Base(os.Args[0]), guestName) {
@@ -121,6 +129,9 @@ func run(args []string) {
 		end := make(chan os.Signal, 1)
 		signal.Notify(end, syscall.SIGTERM)
 		<-end
+	case "headless":
+		go run([]string{"serve", args[1]})
+		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) // this thread alone, _exit(2)
 	case "ask":
 		ask(args[1])
 	case "stay":
@@ -140,7 +151,7 @@ func run(args []string) {
 			run(args[4:])
 		}
 	default:
-		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, ask, host, impostor, guest, breed, under, say, stay, fill, flood or plant")
+		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, headless, ask, host, impostor, guest, breed, under, say, stay, fill, flood or plant")
 		os.Exit(2)
 	}
 }
