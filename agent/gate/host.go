@@ -168,24 +168,6 @@ func Sync(dir string) error {
 	return nil
 }
 
-// Close makes a container wait at its gate when it is started again. It does nothing
-// if the gate is closed, or was removed with its generation.
-func Close(dir string) error {
-	parent, err := os.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("close gate: %w", err)
-	}
-	defer parent.Close()
-	// The container may have put anything there. RemoveAll follows no link.
-	if err := errors.Join(os.RemoveAll(filepath.Join(dir, FileOpen)), parent.Sync()); err != nil {
-		return fmt.Errorf("close gate: %w", err)
-	}
-	return nil
-}
-
 // IsOpen reports whether the gate is open.
 func IsOpen(dir string) bool { return exists(filepath.Join(dir, FileOpen)) }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -306,5 +307,51 @@ func TestClose(t *testing.T) {
 	}
 	if err := Close(filepath.Join(dir, "absent")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A container may fill what it put in place of open faster than it can be emptied. The gate
+// is closed nevertheless, and what was there is removed when the container has stopped.
+func TestCloseDespiteAFlood(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gate")
+	open := filepath.Join(dir, FileOpen)
+	if err := os.MkdirAll(filepath.Join(open, "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	container, err := os.OpenRoot(open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer container.Close()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = container.Mkdir(strconv.Itoa(n%3000), 0o700)
+			}
+		}
+	}()
+	ended := make(chan error, 1)
+	go func() { ended <- Close(dir) }()
+	select {
+	case err := <-ended:
+		if err != nil || IsOpen(dir) {
+			t.Errorf("open: %v, %v", IsOpen(dir), err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not end")
+	}
+	close(stop)
+	<-stopped
+	if err := Clean(t.Context(), dir); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left beside the gate: %v, %v", left, err)
 	}
 }

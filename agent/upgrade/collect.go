@@ -23,6 +23,9 @@ func retire(ctx context.Context, n *node.Node, c containers.Container, s generat
 	closeGate(n, c)
 	s.StopGracePeriod = 0
 	err := stopSafely(ctx, n, c, s)
+	if err == nil {
+		cleanGate(ctx, n, c)
+	}
 	if err == nil && c.PID > 0 {
 		pins, err = n.Pins()
 	}

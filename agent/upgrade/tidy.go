@@ -75,6 +75,7 @@ func (t *transaction) demote(ctx context.Context, c containers.Container) error 
 		}
 	}
 	closeGate(t.node, c)
+	cleanGate(ctx, t.node, c)
 	staged := c.Spec.Name
 	if number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration]); err == nil {
 		staged = node.StagedName(name, number)
@@ -127,9 +128,18 @@ func recorded(n *node.Node, known generation.Generation, c containers.Container)
 // closeGate keeps a replaced container from running its service again, when anyone
 // starts it.
 func closeGate(n *node.Node, c containers.Container) {
+	atGate(n, c, gate.Close)
+}
+
+// cleanGate removes what closeGate left, after the container has stopped.
+func cleanGate(ctx context.Context, n *node.Node, c containers.Container) {
+	atGate(n, c, func(dir string) error { return gate.Clean(ctx, dir) })
+}
+
+func atGate(n *node.Node, c containers.Container, do func(dir string) error) {
 	number, err := strconv.Atoi(c.Spec.Labels[node.LabelGeneration])
 	if err == nil {
-		err = gate.Close(n.Store().Gate(number, c.Spec.Labels[node.LabelService]))
+		err = do(n.Store().Gate(number, c.Spec.Labels[node.LabelService]))
 	}
 	if err != nil {
 		n.Note("", "container %s: %v", c.Spec.Name, err)

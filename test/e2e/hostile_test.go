@@ -30,6 +30,14 @@ func TestHostileContainers(t *testing.T) {
 			"a service without its first thread is stopped as any other":  withoutFirstThread,
 			"control characters do not reach the terminal":                controlCharacters,
 			"a guest names a program of its own, which nobody runs":       impostorsProgram,
+			"a gate that is changed before it opens fails the stage step":     changedGate,
+			"a gate that is changed when it opens is rolled back":             changedOpenGate,
+			"a gate that is changed later hinders nobody":                     gateChangedLater,
+			"a copied file that is replaced is drift":                         replacedCopy,
+			"a probe that prints without end fails":                           endlessProbe,
+			"a service without its first thread is stopped as any other":      withoutFirstThread,
+			"a gate directory that is filled without end ends the stage step": floodedGate,
+			"control characters do not reach the terminal":                    controlCharacters,
 		} {
 			t.Run(name, func(t *testing.T) { scenario(t, newHostile(t, p)) })
 		}
@@ -252,4 +260,18 @@ func withoutFirstThread(t *testing.T, h *hostile) {
 	h.configure(sane, grace)
 	h.ends(0, "upgrade")
 	h.Healthy(len(h.history()))
+}
+
+// floodedGate has a warm-up leave processes behind that fill what is in the place of open.
+func floodedGate(t *testing.T, h *hostile) {
+	h.configure(sane)
+	h.ends(0, "bootstrap")
+	h.configure("command: [stay]\n", fmt.Sprintf("warmup: [/bin/tiny, litter, %s/%s]\n", gate.Dir, gate.FileOpen))
+	contains(t, h.ends(1, "upgrade").Stderr, "stage mallory", "nothing was touched")
+	h.ends(0, "recover")
+	h.Healthy(1)
+	left, err := filepath.Glob(h.Path(filepath.Join(node.StateDir, "generations", "*2*")))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left of the generation: %q, %v", left, err)
+	}
 }

@@ -25,6 +25,8 @@
 //	tiny fill FILE [again]      writes to FILE until the disk is full, and does not listen;
 //	                            with "again" it also takes what becomes free later
 //	tiny flood                  prints without end
+//	tiny litter DIRECTORY       moves a directory there that processes fill without end, and
+//	                            leaves them behind
 //	tiny plant KIND PATH [TARGET [COMMAND...]]
 //	                            replaces PATH, and continues as tiny COMMAND
 package main
@@ -144,6 +146,10 @@ func run(args []string) {
 			_, err := os.Stdout.Write(make([]byte, 64<<10))
 			check(err)
 		}
+	case "litter":
+		litter(args[1])
+	case "litterer":
+		litterer(args[1])
 	case "plant":
 		check(os.RemoveAll(args[2]))
 		check(plant(args[1], args[2], args[3]))
@@ -151,7 +157,7 @@ func run(args []string) {
 			run(args[4:])
 		}
 	default:
-		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, headless, ask, host, impostor, guest, breed, under, say, stay, fill, flood or plant")
+		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, headless, ask, host, impostor, guest, breed, under, say, stay, fill, flood, litter or plant")
 		os.Exit(2)
 	}
 }
