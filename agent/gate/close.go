@@ -51,8 +51,8 @@ func takeAway(dir string) error {
 	return os.Rename(open, filepath.Join(away, FileOpen))
 }
 
-// cleanTime is how long Clean may take. A container may have left more files than anyone wants
-// to wait for; they go with their generation at the latest.
+// cleanTime is how long Clean may take. A container may have left more files than anyone
+// waits for; they go with their generation at the latest.
 const cleanTime = 30 * time.Second
 
 // Clean removes what Close had to move out of a gate. Its container has stopped: a process

@@ -73,6 +73,15 @@ func (f Finder) Reunite(ctx context.Context, cgroup host.Cgroup, id string) erro
 	return f.evacuateAll(ctx, rest, to)
 }
 
+// Freezable reports whether kollet may freeze a cgroup: it made the cgroup, so that it is known
+// who froze it. A container that its operator has paused stays frozen.
+func Freezable(cgroup host.Cgroup, id string) bool {
+	return !slices.ContainsFunc(cgroup.Hierarchies(), func(hierarchy string) bool { return !evacuated(cgroup, hierarchy, group+"-"+id) })
+}
+
+// Thaw lets what a kollet that was killed has frozen run again.
+func (f Finder) Thaw() error { return f.Host.ThawAll(group + "-") }
+
 // evacuated reports whether a cgroup is one to which an evacuation moves processes.
 func evacuated(cgroup host.Cgroup, hierarchy, to string) bool {
 	at := path.Base(cgroup.Path(hierarchy))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -55,35 +56,40 @@ func killHeld(n *node.Node, cgroup host.Cgroup, pids ...int) error {
 	return nil
 }
 
+// roundsTime is how long endLeft kills one process at a time before it freezes all, and
+// endTime how long it takes altogether.
+const (
+	roundsTime = 5 * time.Second
+	endTime    = time.Minute
+)
+
 // endLeft is killLeft for a container with guests: it keeps them and their helpers. If the
 // first process was an init or a shell, the service may run on without it, and start guests.
 // So one process is killed at a time, the oldest first, and what is left is sorted again
 // after each. What the service has just started, and what may become a guest at any moment,
 // is younger than the service: when its turn comes, the service has exited, and has told
-// nobody of a guest that is none by now.
-func endLeft(ctx context.Context, n *node.Node, cgroup host.Cgroup, sorter *guest.Sorter) error {
-	for until := n.Host.Now().Add(startTime); ; {
-		pids, err := cgroup.Processes()
-		if err != nil {
+// nobody of a guest that is none by now. Processes that start each other again faster than
+// that are frozen and killed together. id is that of the container.
+func endLeft(ctx context.Context, n *node.Node, cgroup host.Cgroup, id string, sorter *guest.Sorter) error {
+	began := n.Host.Now()
+	for starting := began.Add(startTime); ; {
+		took := n.Host.Now().Sub(began)
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		left, err := leftIn(n, cgroup, pids) // before they are sorted: one that starts may be a guest then
-		if err != nil {
-			return err
+		if took > endTime {
+			return fmt.Errorf("its processes start each other again, and are not gone %v after they were killed", endTime)
 		}
-		sorted, err := sorter.Sort(pids)
-		if err != nil {
-			return err
+		if took > roundsTime && guest.Freezable(cgroup, id) {
+			if err := endFrozen(ctx, n, cgroup, sorter); err != nil {
+				return err
+			}
 		}
-		kept := sorted.Kept()
-		if err := n.GuestFinder().Protect(ctx, cgroup, kept); err != nil {
-			return err
-		}
-		left = slices.DeleteFunc(left, func(l leftover) bool { return slices.Contains(kept, l.pid) })
+		left, err := sortLeft(ctx, n, cgroup, sorter)
 		switch {
-		case len(left) == 0:
-			return nil
-		case left[0].starts && n.Host.Now().Before(until):
+		case err != nil || len(left) == 0:
+			return err
+		case left[0].starts && n.Host.Now().Before(starting):
 			time.Sleep(startInterval)
 		default:
 			if err := killHeld(n, cgroup, left[0].pid); err != nil {
@@ -91,6 +97,76 @@ func endLeft(ctx context.Context, n *node.Node, cgroup host.Cgroup, sorter *gues
 			}
 		}
 	}
+}
+
+// sortLeft moves guests and their helpers out of a cgroup, and returns what is left in it.
+func sortLeft(ctx context.Context, n *node.Node, cgroup host.Cgroup, sorter *guest.Sorter) ([]leftover, error) {
+	pids, err := cgroup.Processes()
+	if err != nil {
+		return nil, err
+	}
+	left, err := leftIn(n, cgroup, pids) // before they are sorted: one that starts may be a guest then
+	if err != nil {
+		return nil, err
+	}
+	sorted, err := sorter.Sort(pids)
+	if err != nil {
+		return nil, err
+	}
+	kept := sorted.Kept()
+	if err := n.GuestFinder().Protect(ctx, cgroup, kept); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(left, func(l leftover) bool { return slices.Contains(kept, l.pid) }), nil
+}
+
+// endFrozen kills all that is left in a cgroup at once, except guests and their helpers, which
+// run again when they are moved out. What is frozen starts nothing. With cgroup v1 it takes
+// SIGKILL when it is thawed, before it does anything else (get_signal in the kernel's
+// kernel/signal.c).
+func endFrozen(ctx context.Context, n *node.Node, cgroup host.Cgroup, sorter *guest.Sorter) error {
+	killed, err := killFrozen(ctx, n, cgroup, sorter)
+	for _, p := range killed {
+		defer p.Close()
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range killed {
+		if err := awaitKilled(n, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func killFrozen(ctx context.Context, n *node.Node, cgroup host.Cgroup, sorter *guest.Sorter) (killed []*host.Process, err error) {
+	defer func() { err = errors.Join(err, cgroup.Thaw()) }()
+	if frozen, err := cgroup.Freeze(ctx); err != nil || !frozen {
+		return nil, err
+	}
+	left, err := sortLeft(ctx, n, cgroup, sorter)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range left {
+		p, err := host.Open(l.pid)
+		if errors.Is(err, host.ErrExited) {
+			continue
+		}
+		if err != nil {
+			return killed, err
+		}
+		if held, err := cgroup.Holds(l.pid); err != nil || len(held) == 0 {
+			p.Close()
+			continue // the pid belongs to another process now
+		}
+		killed = append(killed, p)
+		if err := p.Signal(unix.SIGKILL); err != nil {
+			return killed, err
+		}
+	}
+	return killed, nil
 }
 
 // endRemains ends what is left of a container that does not run, except guests and their
@@ -109,7 +185,7 @@ func endRemains(ctx context.Context, n *node.Node, c containers.Container, s gen
 	if err != nil {
 		return err
 	}
-	return endLeft(ctx, n, cgroup, sorter)
+	return endLeft(ctx, n, cgroup, c.ID, sorter)
 }
 
 // While a process executes a program it has no arguments, and may be a guest a moment

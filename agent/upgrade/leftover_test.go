@@ -53,7 +53,7 @@ func TestGuestOfAServiceThatOutlivesItsInit(t *testing.T) {
 			if err := first.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			if err := endLeft(t.Context(), n.node, task.cgroup, sorter); err != nil {
+			if err := endLeft(t.Context(), n.node, task.cgroup, "abc", sorter); err != nil {
 				t.Error(err)
 			}
 			if !ended(t, service) {

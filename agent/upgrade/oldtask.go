@@ -161,10 +161,10 @@ func stopFast(ctx context.Context, n *node.Node, old oldTask) error {
 	if old.sorter == nil {
 		return killLeft(n, old.cgroup)
 	}
-	if err := endLeft(ctx, n, at, old.sorter); err != nil {
+	if err := endLeft(ctx, n, at, old.container.ID, old.sorter); err != nil {
 		return err
 	}
-	return endLeft(ctx, n, old.cgroup, old.sorter)
+	return endLeft(ctx, n, old.cgroup, old.container.ID, old.sorter)
 }
 
 // killTime is how long a process may take to exit after it was killed.

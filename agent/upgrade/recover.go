@@ -72,6 +72,9 @@ func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
 
 // recoverLocked recovers, with a function that does what follows a commit.
 func recoverLocked(ctx context.Context, n *node.Node, complete func(*transaction, context.Context) error) (Recovery, error) {
+	if err := n.GuestFinder().Thaw(); err != nil { // see endFrozen
+		n.Note("", "warning: let the processes of a service run again: %v", err)
+	}
 	r, tx, records, err := interrupted(n)
 	if err != nil {
 		return r, err

@@ -37,6 +37,7 @@ func TestHostileContainers(t *testing.T) {
 			"a probe that prints without end fails":                           endlessProbe,
 			"a service without its first thread is stopped as any other":      withoutFirstThread,
 			"a gate directory that is filled without end ends the stage step": floodedGate,
+			"processes that start each other again are ended":                 respawningProcesses,
 			"control characters do not reach the terminal":                    controlCharacters,
 		} {
 			t.Run(name, func(t *testing.T) { scenario(t, newHostile(t, p)) })
@@ -273,5 +274,23 @@ func floodedGate(t *testing.T, h *hostile) {
 	left, err := filepath.Glob(h.Path(filepath.Join(node.StateDir, "generations", "*2*")))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left of the generation: %q, %v", left, err)
+	}
+}
+
+// respawningProcesses has a service that hosts guests leave processes behind that start each
+// other again faster than they can be killed one by one.
+func respawningProcesses(t *testing.T, h *hostile) {
+	guests := fmt.Sprintf("pid: host\n    guests: {list: [/bin/tiny, say]}\n    stop_grace_period: 1s\n    volumes: [{source: %s, target: /locks}]\n", t.TempDir())
+	h.configure("command: [respawn, \"127.0.0.1:7001\", /locks]\n", guests)
+	h.ends(0, "bootstrap")
+	left := func() int { return len(processes("/proc/self/exe", "respawner")) }
+	for until := time.Now().Add(patience); left() < 20 && time.Now().Before(until); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	h.configure(sane, guests)
+	h.ends(0, "upgrade")
+	h.Healthy(2)
+	if n := left(); n > 0 {
+		t.Errorf("%d of them run on", n)
 	}
 }

@@ -27,6 +27,8 @@
 //	tiny flood                  prints without end
 //	tiny litter DIRECTORY       moves a directory there that processes fill without end, and
 //	                            leaves them behind
+//	tiny respawn ADDRESS DIRECTORY
+//	                            answers, and leaves processes behind that start each other again
 //	tiny plant KIND PATH [TARGET [COMMAND...]]
 //	                            replaces PATH, and continues as tiny COMMAND
 package main
@@ -42,6 +44,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -148,6 +151,11 @@ func run(args []string) {
 		}
 	case "litter":
 		litter(args[1])
+	case "respawn": // ADDRESS DIRECTORY
+		leave("respawner", args[2], "0", strconv.FormatInt(time.Now().Add(3*time.Minute).Unix(), 10))
+		run([]string{"serve", args[1]})
+	case "respawner":
+		respawner(args[1], args[2], args[3])
 	case "litterer":
 		litterer(args[1])
 	case "plant":
@@ -157,7 +165,7 @@ func run(args []string) {
 			run(args[4:])
 		}
 	default:
-		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, headless, ask, host, impostor, guest, breed, under, say, stay, fill, flood, litter or plant")
+		fmt.Fprintln(os.Stderr, "tiny: expected serve, fail, sulk, leave, jam, headless, ask, host, impostor, guest, breed, under, say, stay, fill, flood, litter, respawn or plant")
 		os.Exit(2)
 	}
 }
