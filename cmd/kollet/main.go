@@ -23,6 +23,7 @@ const (
 )
 
 func main() {
+	abortOnFatal()
 	debug.SetMemoryLimit(softLimit)
 	debug.SetGCPercent(growthPercent)
 	if len(os.Args) > 1 && os.Args[1] == containerd.LogCommand { // started by containerd as the log writer of a container
