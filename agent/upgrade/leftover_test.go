@@ -2,12 +2,18 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
@@ -146,5 +152,82 @@ func TestStartedServiceSurvivesTheNextTry(t *testing.T) {
 	}
 	if want := []string{"update abc ", "start abc", "update abc ", "start abc"}; !slices.Equal(engine.did, want) {
 		t.Errorf("did %q, want %q", engine.did, want)
+	}
+}
+
+// What starts others faster than it can be killed is frozen first. A guest among it keeps
+// running, and nothing stays frozen.
+func TestEndFrozen(t *testing.T) {
+	n := newCutoverNode(t)
+	const at = "/kollet-guests-abc"
+	n.write("proc/self/mountinfo", "1 0 0:1 / "+n.dir+"/cgroup rw - cgroup none rw,pids\n2 0 0:2 / "+n.dir+"/freezer rw - cgroup none rw,freezer\n")
+	state := "freezer" + at + "/freezer.state"
+	n.write(state, "THAWED")
+	frozen := func() string {
+		text, err := os.ReadFile(filepath.Join(n.dir, state))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	inBoth := at + "\n3:freezer:" + at
+	first, others, born := n.start(inBoth, loop), []*exec.Cmd{n.start(inBoth, loop), n.start(inBoth, loop)}, n.start(inBoth, loop)
+	n.list(at, first, others[0], others[1], born)
+	n.guest(born.Process.Pid, "a")
+	task := n.task(generation.Service{}, first)
+	looks := 0
+	n.node.Host.SocketPeers = func(int) (map[uint64]uint64, error) { // when a sorter is made, and when they are sorted
+		if looks++; looks == 1 {
+			return map[uint64]uint64{}, nil
+		}
+		if got := frozen(); got != "FROZEN" {
+			t.Errorf("they are %s when they are sorted", got)
+		}
+		n.write(fmt.Sprintf("proc/%d/task/%[1]d/cgroup", born.Process.Pid), "2:pids:/kollet-guests\n") // as if it were moved
+		return map[uint64]uint64{}, nil
+	}
+	sorter, err := n.node.GuestFinder().Sorter(task.cgroup, first.Process.Pid, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := endFrozen(t.Context(), n.node, task.cgroup, sorter); err != nil {
+		t.Error(err)
+	}
+	for _, p := range append(others, first) {
+		if !ended(t, p) {
+			t.Error("a process of the service still runs")
+		}
+	}
+	if ended(t, born) || frozen() != "THAWED" {
+		t.Errorf("the guest has ended: %v; they are %s", ended(t, born), frozen())
+	}
+	if guest.Freezable(task.cgroup, "abd") || !guest.Freezable(task.cgroup, "abc") {
+		t.Error("it may freeze another cgroup than its own")
+	}
+}
+
+// A cgroup that cannot be frozen keeps nobody waiting without end, nor does a cancelled command.
+func TestEndLeftEnds(t *testing.T) {
+	n := newCutoverNode(t)
+	first, left := n.start("/docker/abc", loop), n.start("/docker/abc", loop)
+	n.list("/docker/abc", left)
+	n.write(fmt.Sprintf("proc/%d/cmdline", left.Process.Pid), "") // it starts, for ever
+	now := time.Now()
+	n.node.Host.Now = func() time.Time { now = now.Add(time.Hour); return now }
+	task := n.task(generation.Service{}, first)
+	sorter, err := n.node.GuestFinder().Sorter(task.cgroup, first.Process.Pid, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := endLeft(t.Context(), n.node, task.cgroup, "abc", sorter); err == nil || !strings.Contains(err.Error(), "start each other again") {
+		t.Errorf("late: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := endLeft(ctx, n.node, task.cgroup, "abc", sorter); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
 	}
 }
