@@ -22,23 +22,16 @@ func TestHostileContainers(t *testing.T) {
 	onBoth(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		for name, scenario := range map[string]func(*testing.T, *hostile){
-			"a gate that is changed before it opens fails the stage step": changedGate,
-			"a gate that is changed when it opens is rolled back":         changedOpenGate,
-			"a gate that is changed later hinders nobody":                 gateChangedLater,
-			"a copied file that is replaced is drift":                     replacedCopy,
-			"a probe that prints without end fails":                       endlessProbe,
-			"a service without its first thread is stopped as any other":  withoutFirstThread,
-			"control characters do not reach the terminal":                controlCharacters,
-			"a guest names a program of its own, which nobody runs":       impostorsProgram,
 			"a gate that is changed before it opens fails the stage step":     changedGate,
 			"a gate that is changed when it opens is rolled back":             changedOpenGate,
 			"a gate that is changed later hinders nobody":                     gateChangedLater,
 			"a copied file that is replaced is drift":                         replacedCopy,
 			"a probe that prints without end fails":                           endlessProbe,
 			"a service without its first thread is stopped as any other":      withoutFirstThread,
+			"control characters do not reach the terminal":                    controlCharacters,
+			"a guest names a program of its own, which nobody runs":           impostorsProgram,
 			"a gate directory that is filled without end ends the stage step": floodedGate,
 			"processes that start each other again are ended":                 respawningProcesses,
-			"control characters do not reach the terminal":                    controlCharacters,
 		} {
 			t.Run(name, func(t *testing.T) { scenario(t, newHostile(t, p)) })
 		}
