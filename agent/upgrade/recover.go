@@ -143,9 +143,6 @@ func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error)
 	}
 	tx := newTransaction(n, j, from)
 	tx.to, tx.recovering = generation.Generation{Number: last}, true
-	if len(records) > 0 {
-		tx.began = records[0].Time
-	}
 	r.Found, r.From, r.To = true, from.Number, last
 	return r, tx, records, nil
 }

@@ -185,8 +185,7 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 }
 
 // unstage removes the containers of a generation that is given up. A container
-// that guests run from is stopped and kept until they are gone. One that is older than the
-// transaction is none of them, whatever its label says.
+// that guests run from is stopped and kept until they are gone.
 func (t *transaction) unstage(ctx context.Context) error {
 	all, err := t.node.Containers(ctx)
 	if err != nil {
@@ -197,7 +196,7 @@ func (t *transaction) unstage(ctx context.Context) error {
 		return err
 	}
 	for _, c := range all {
-		if node.GenerationOf(c) != t.to.Number || c.Created.Before(t.began) {
+		if !t.staged(c) {
 			continue
 		}
 		if _, err := retire(ctx, t.node, c, madeFor(t.node, t.to, c), pins); err != nil {
@@ -205,6 +204,13 @@ func (t *transaction) unstage(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// staged reports whether the transaction has staged a container: until the commit such a container
+// has the name that it was staged with. One that has another name is older, or its image has the
+// label. Nothing is decided by when it was created, because clocks may be set.
+func (t *transaction) staged(c containers.Container) bool {
+	return node.GenerationOf(c) == t.to.Number && c.Spec.Name == node.StagedName(c.Spec.Labels[node.LabelService], t.to.Number)
 }
 
 // discard removes the directory of a generation that is given up, unless a

@@ -3,7 +3,6 @@ package upgrade
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
@@ -57,15 +56,14 @@ func has(words, word string) bool {
 	return false
 }
 
-// A container that has the number of the generation that is given up, but is older, is not
-// one that was staged for it.
-func TestUnstageSparesOlder(t *testing.T) {
-	began := time.Now()
-	older, staged, other := made("a", 2), made("b", 2), made("c", 1)
-	older.Created, staged.Created, other.Created = began.Add(-time.Second), began.Add(time.Second), began.Add(-time.Hour)
-	e := &shelf{all: []containers.Container{older, staged, other}}
+// A container that has the number of the generation that is given up, but not the name of a
+// staged one, was not staged for it.
+func TestUnstageSparesOthers(t *testing.T) {
+	serves, staged, other := made("a", 2), made("b", 2), made("c", 1)
+	serves.Spec.Name, staged.Spec.Name = "a", node.StagedName("b", 2)
+	e := &shelf{all: []containers.Container{serves, staged, other}}
 	tx := newTransaction(&node.Node{Root: t.TempDir(), Host: idle(t), Engine: e}, nil, generation.Generation{Number: 1})
-	tx.to.Number, tx.began = 2, began
+	tx.to.Number = 2
 	if err := tx.unstage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
