@@ -227,10 +227,11 @@ func TestLastLine(t *testing.T) {
 // The kernel keeps the sockets of a process that hangs in it after it was killed.
 func TestKilledIsUnhealthy(t *testing.T) {
 	proc := t.TempDir()
-	if err := os.Mkdir(filepath.Join(proc, "7"), 0o700); err != nil {
+	thread := filepath.Join(proc, "7", "task", "9")
+	if err := os.MkdirAll(thread, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(proc, "7", "status"), []byte("State:\tZ (zombie)\nThreads:\t2\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(thread, "status"), []byte("State:\tD (disk sleep)\nSigPnd:\t0000000000000100\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	target := Target{Host: host.Host{Proc: proc}, PID: 7}

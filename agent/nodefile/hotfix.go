@@ -84,7 +84,7 @@ func (c Change) tag() string {
 	return c.Kept.Tag
 }
 
-// kept returns the current generation's images that are neither dropped nor given anew.
+// kept returns the current generation's images that are neither dropped nor replaced.
 func (c Change) kept() map[string]string {
 	kept := maps.Clone(c.Kept.Images)
 	maps.DeleteFunc(kept, func(name, _ string) bool {

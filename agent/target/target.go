@@ -53,7 +53,7 @@ type Target struct {
 // Read makes a target of the node file, and of the hotfix of the current generation. The
 // error has all problems of the node file and of everything that it names.
 func Read(n *node.Node, opts Options, reason string) (*Target, error) {
-	// A generation that cannot be read has no hotfix: whoever needs the generation itself
+	// A generation that cannot be read has no hotfix: what needs the generation itself
 	// reads it after a recovery, and resolves the target again if it is another one.
 	current, _ := n.Current()
 	file, err := n.ReadFile(nodefile.Change{Tag: opts.Tag, Images: opts.Images, PullPolicy: opts.Pull, Kept: current.Hotfix, DropTag: opts.DropTag, DropImages: opts.DropImages})

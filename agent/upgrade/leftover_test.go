@@ -209,12 +209,12 @@ func TestEndFrozen(t *testing.T) {
 	}
 }
 
-// A cgroup that cannot be frozen keeps nobody waiting without end, nor does a cancelled command.
+// A cgroup that cannot be frozen keeps nobody waiting without end. A cancelled command ends at once.
 func TestEndLeftEnds(t *testing.T) {
 	n := newCutoverNode(t)
 	first, left := n.start("/docker/abc", loop), n.start("/docker/abc", loop)
 	n.list("/docker/abc", left)
-	n.write(fmt.Sprintf("proc/%d/cmdline", left.Process.Pid), "") // it starts, for ever
+	n.write(fmt.Sprintf("proc/%d/cmdline", left.Process.Pid), "") // it starts, permanently
 	now := time.Now()
 	n.node.Host.Now = func() time.Time { now = now.Add(time.Hour); return now }
 	task := n.task(generation.Service{}, first)

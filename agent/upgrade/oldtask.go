@@ -215,6 +215,12 @@ func (t *transaction) cleanUp(ctx context.Context, stopping []oldTask) error {
 
 // stopSafely stops a container, and keeps its guests alive.
 func stopSafely(ctx context.Context, n *node.Node, c containers.Container, s generation.Service) error {
+	if c.State != containers.StatePaused { // one that was killed exits when the engine resumes it
+		// Docker would call a container exited while its processes hang.
+		if _, err := endEnding(n, c.ID, func(p *host.Process) bool { return n.Host.Hangs(p.PID) != nil }); err != nil {
+			return err
+		}
+	}
 	if c.PID > 0 && (member{new: s}).protects() {
 		sorter, ending, err := protectInside(ctx, n, c, s)
 		if err != nil {
@@ -250,23 +256,38 @@ func stopEntirely(ctx context.Context, n *node.Node, id string, grace time.Durat
 	if unanswering(failed) {
 		return failed
 	}
-	ending, err := n.Host.Ending(id)
-	for _, p := range ending {
-		defer p.Close()
-		err = errors.Join(err, p.Signal(unix.SIGKILL))
-	}
+	ended, err := endEnding(n, id, func(*host.Process) bool { return true })
 	if err != nil {
 		return err
 	}
-	for _, p := range ending {
-		if err := awaitKilled(n, p); err != nil {
-			return err
-		}
-	}
-	if failed != nil && len(ending) > 0 {
+	if failed != nil && ended > 0 {
 		return stop() // it has exited now
 	}
 	return failed
+}
+
+// endEnding kills those of a container's processes that Ending finds and that are wanted, waits
+// for their exit, and returns how many there were.
+func endEnding(n *node.Node, id string, wanted func(*host.Process) bool) (int, error) {
+	ending, err := n.Host.Ending(id)
+	for _, p := range ending {
+		defer p.Close()
+	}
+	if err != nil {
+		return 0, err
+	}
+	ending = slices.DeleteFunc(ending, func(p *host.Process) bool { return !wanted(p) })
+	for _, p := range ending {
+		if err := p.Signal(unix.SIGKILL); err != nil {
+			return 0, err
+		}
+	}
+	for _, p := range ending {
+		if err := awaitKilled(n, p); err != nil {
+			return 0, err
+		}
+	}
+	return len(ending), nil
 }
 
 // stopHosting ends the processes of a container that may start a guest until it exits.
