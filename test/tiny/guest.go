@@ -70,7 +70,7 @@ func impostor(program, uuid string) {
 
 const nobody = 65534
 
-// confess notes that somebody ran an impostor's program to ask it something.
+// confess notes that an impostor's program was run to ask it something.
 func confess() {
 	if len(os.Args) > 1 && os.Args[1] != "-name" {
 		check(os.WriteFile(os.Args[0]+".asked", []byte(strconv.Itoa(os.Getuid())), 0o644))
