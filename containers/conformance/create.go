@@ -104,7 +104,7 @@ var createTests = []test{
 			{map[string]string{"group": group, "kind": "second"}, map[string]containers.State{created: containers.StateCreated}},
 			{map[string]string{"group": group, "empty": ""}, map[string]containers.State{running: containers.StateRunning}},
 			{map[string]string{"group": group, "kind": "third"}, map[string]containers.State{}},
-			// Anybody can build an image with any label.
+			// Anyone can build an image with any label.
 			{map[string]string{"group": group, "from-image": "yes"}, map[string]containers.State{}},
 		} {
 			found, err := s.Engine.List(t.Context(), c.labels)

@@ -79,7 +79,7 @@ func (e *Engine) List(ctx context.Context, labels map[string]string) ([]containe
 	if err != nil {
 		return nil, e.fail("listing containers", err)
 	}
-	// Docker's labels of a container include those of its image, which anybody may have made.
+	// Docker's labels of a container include those of its image, which anyone may have made.
 	// Inspect has only those that the container was created with.
 	all, err := containers.InspectAll(found, func(c container.Summary) (containers.Container, error) { return e.Inspect(ctx, c.ID) })
 	return slices.DeleteFunc(all, func(c containers.Container) bool { return !containers.HasLabels(c.Spec.Labels, labels) }), err

@@ -18,7 +18,7 @@ import (
 func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec {
 	set := readExplicit(c.Config.Labels)
 	if image != nil && image.labels[explicitLabel] == c.Config.Labels[explicitLabel] {
-		set = nil // kollet did not write it: anybody can build an image with it
+		set = nil // kollet did not write it: anyone can build an image with it
 	}
 	if image == nil {
 		image = &imageConfig{}
