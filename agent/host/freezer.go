@@ -32,13 +32,13 @@ const stillTime = 2 * time.Second
 // Freeze freezes the processes of a cgroup in the hierarchies that can, and reports whether
 // there is one. A process that is moved out of the cgroup runs again.
 func (c Cgroup) Freeze(ctx context.Context) (bool, error) {
-	any := false
+	found := false
 	for hierarchy, f := range freezers {
 		dir, ok := c.freezable(hierarchy, f)
 		if !ok {
 			continue
 		}
-		any = true
+		found = true
 		if err := os.WriteFile(filepath.Join(dir, f.file), []byte(f.frozen), 0); err != nil {
 			return true, err
 		}
@@ -49,7 +49,7 @@ func (c Cgroup) Freeze(ctx context.Context) (bool, error) {
 			}
 		}
 	}
-	return any, nil
+	return found, nil
 }
 
 // Thaw lets the processes of a cgroup run again.

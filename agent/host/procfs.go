@@ -209,7 +209,7 @@ func exited(dir string) bool {
 }
 
 func statFields(dir string) ([]string, error) {
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+	stat, err := os.ReadFile(filepath.Join(dir, "stat")) //nolint:gosec // the path is below /proc
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ type Remote struct {
 // ParseRemotes parses the value of an ovsdb probe.
 func ParseRemotes(text string) ([]Remote, error) {
 	var remotes []Remote
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		kind, addr, _ := strings.Cut(strings.TrimSpace(part), ":")
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil || host == "" || !validPort(port) || kind != "tcp" && kind != "ssl" {

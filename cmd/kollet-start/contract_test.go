@@ -90,7 +90,7 @@ func randomCases(t *testing.T, first, n int) []contractCase {
 	old := unix.Umask(0o022)
 	t.Cleanup(func() { unix.Umask(old) })
 	dir := t.TempDir()
-	if fast, err := os.MkdirTemp("/dev/shm", "kollet-contract-"); err == nil { // no disk to wait for
+	if fast, err := os.MkdirTemp("/dev/shm", "kollet-contract-"); err == nil { //nolint:usetesting // no disk to wait for
 		t.Cleanup(func() { os.RemoveAll(fast) })
 		dir = fast
 	}

@@ -50,9 +50,9 @@ import (
 	"time"
 )
 
-func init() {
+func init() { //nolint:gochecknoinits // main runs on the first thread only if that is locked here
 	if len(os.Args) > 1 && os.Args[1] == "headless" {
-		runtime.LockOSThread() // so that main runs on the first thread
+		runtime.LockOSThread()
 	}
 }
 
