@@ -87,7 +87,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command test test-cloud test-stack test-engines test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images controller-image node-image first-boot test-vm fuzz corpus bench bench-cloud bench-fleet recordings man clean
+.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-stack test-engines test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images controller-image node-image first-boot test-vm fuzz corpus bench bench-cloud bench-fleet recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -129,15 +129,17 @@ check-command:
 
 test: ## set up what is missing, then run all tests except test-vm, test-cloud, test-engines, test-podman, chaos, fuzz and bench*
 	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps tools
-	@$(phase) check $(MAKE) --no-print-directory check
+	@test/make/together.sh check collection
 	@$(phase) guest $(MAKE) --no-print-directory guest
 	@test/make/together.sh unit all-images
 	@$(phase) "end-to-end tests" $(MAKE) --no-print-directory e2e
 	@$(phase) "first boot" $(MAKE) --no-print-directory first-boot
 	@$(phase) "a server in a cloud" $(MAKE) --no-print-directory cloud-upgrade
 
-unit: build guest ## all unit tests, also those that need root and daemons, and the checks of the collection
+collection: ## check the Ansible collection: its unit tests, linters and documentation
 	@playbooks/tests/check.sh
+
+unit: build guest ## all unit tests, also those that need root and daemons
 	test/make/gotest.sh $(unit-flags) $$($(parts))
 
 e2e: build guest images ## the end-to-end tests

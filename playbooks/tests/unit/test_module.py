@@ -115,7 +115,11 @@ def test_drops_hotfixes(kollet):
     )
     assert out["changed"]
     assert out["runs"][0].endswith("plan --exit-code --drop-tag --drop-image a --drop-image b")
-    assert not kollet({"plan": [(0, dict(EMPTY, hotfixes=[dict(dropped[0], state="kept")]))]}, action="plan")["changed"]
+
+
+def test_kept_hotfix_is_no_change(kollet):
+    kept = [{"value": "2", "node_file": "1", "state": "kept"}]
+    assert not kollet({"plan": [(0, dict(EMPTY, hotfixes=kept))]}, action="plan")["changed"]
 
 
 def test_diff(kollet):
