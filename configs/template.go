@@ -40,15 +40,23 @@ type execution struct {
 	reported map[missing]bool // what was replaced by an empty value
 }
 
+func (r *Renderer) execution(t text, m mode) *execution {
+	return &execution{text: t, r: r, mode: m, vars: maps.Clone(r.in.Vars), reported: map[missing]bool{}}
+}
+
+func (x *execution) parse() (*template.Template, error) {
+	// The name is part of error texts, which locate parses.
+	return template.New("t").Option("missingkey=error").Funcs(x.funcs()).Parse(x.body)
+}
+
 // execute executes a template and returns everything that is wrong with it. It
 // records what the template refers to, for Unused.
 func (r *Renderer) execute(t text, m mode) (string, []error) {
 	if !strings.Contains(t.body, "{{") {
 		return t.body, nil
 	}
-	x := &execution{text: t, r: r, mode: m, vars: maps.Clone(r.in.Vars), reported: map[missing]bool{}}
-	// The name is part of error texts, which locate parses.
-	tmpl, err := template.New("t").Option("missingkey=error").Funcs(x.funcs()).Parse(t.body)
+	x := r.execution(t, m)
+	tmpl, err := x.parse()
 	if err != nil {
 		return "", []error{x.locate(err)}
 	}

@@ -26,6 +26,9 @@ type builder struct {
 	problems *report.Problems
 	name     string
 	from     nodefile.Service
+
+	explain   string // see Explain
+	explained []Explained
 }
 
 func (b *builder) build() (generation.Service, []generation.Rendered) {
@@ -187,16 +190,24 @@ func (b *builder) render(s *generation.Service) []generation.Rendered {
 		if source != "" {
 			source = b.node.Path(source)
 		}
-		out, err := b.renderer.Render(b.name, configs.File{
+		from := configs.File{
 			Where: f.Key, Name: name, Template: f.Template, Source: source, Content: f.Content,
 			Format: f.Format, Overrides: f.Overrides, Optional: f.Optional,
-		})
+		}
+		out, err := b.renderer.Render(b.name, from)
 		if err != nil {
 			b.problems.Add(report.Wrap(f.Place, err))
 			continue
 		}
 		if out.Omitted {
 			continue
+		}
+		if b.explain == f.Dest || b.explain == path.Base(f.Dest) {
+			explanation, err := b.renderer.Explain(b.name, from)
+			if err != nil {
+				b.problems.Add(report.Wrap(f.Place, err))
+			}
+			b.explained = append(b.explained, Explained{b.name, f.Dest, explanation})
 		}
 		files = append(files, generation.Rendered{Name: name, Content: out.Content, Public: out.Public})
 		s.Files = append(s.Files, generation.File{Name: name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm, SHA256: generation.Sum(out.Content)})

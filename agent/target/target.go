@@ -29,6 +29,8 @@ type Options struct {
 
 	Archives []string      // before images.archives
 	Wait     time.Duration // for archives that are not there yet
+
+	explain string // see Explain
 }
 
 // Target is what a node should become. It does not change once it is made: what
@@ -48,6 +50,8 @@ type Target struct {
 	Files        map[string][]generation.Rendered // by service; with secrets
 	Cloud        Cloud
 	Redactor     *redact.Redactor
+
+	explained []Explained
 }
 
 // Read makes a target of the node file, and of the hotfix of the current generation. The
@@ -80,9 +84,10 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 	}
 	t.Redactor = renderer.Redactor()
 	for _, name := range file.Order() {
-		b := builder{node: n, file: file, renderer: renderer, problems: &problems, name: name, from: file.Services[name]}
+		b := builder{node: n, file: file, renderer: renderer, problems: &problems, name: name, from: file.Services[name], explain: opts.explain}
 		service, files := b.build()
 		t.Services = append(t.Services, service)
+		t.explained = append(t.explained, b.explained...)
 		t.Files[name] = files
 	}
 	if problems.Len() == 0 {

@@ -37,6 +37,7 @@ type Section struct {
 type Key struct {
 	Name   string
 	Values []string
+	Line   int // of the first value, in the file that was parsed
 }
 
 // Merge merges over into f. The values that over has for a key replace all of its
@@ -45,7 +46,8 @@ func (f *File) Merge(over *File) {
 	for _, section := range over.Sections {
 		into := f.section(section.Name)
 		for _, key := range section.Keys {
-			into.key(key.Name).Values = append([]string(nil), key.Values...)
+			k := into.key(key.Name)
+			k.Values, k.Line = append([]string(nil), key.Values...), key.Line
 		}
 	}
 }
@@ -74,19 +76,18 @@ func (f *File) Bytes() []byte {
 	return out.Bytes()
 }
 
-// same reports whether two names are the same section for oslo.config.
-func same(a, b string) bool {
-	if a == Default || b == Default {
-		return a == b
+// Canonical returns the name by which oslo.config knows a section.
+func Canonical(section string) string {
+	if section == Default {
+		return section
 	}
-	// Not strings.EqualFold: Python's str.lower folds fewer letters.
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	return a == b
+	// As Python's str.lower, which folds fewer letters than strings.EqualFold.
+	return strings.ToLower(section)
 }
 
 func (f *File) find(name string) *Section {
 	for _, s := range f.Sections {
-		if same(s.Name, name) {
+		if Canonical(s.Name) == Canonical(name) {
 			return s
 		}
 	}

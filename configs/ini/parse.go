@@ -38,6 +38,7 @@ type parser struct {
 	number  int
 	section string
 	key     string   // the key whose value is being read; empty if none
+	at      int      // its line
 	value   []string // its lines
 	errs    []error
 }
@@ -100,7 +101,7 @@ func (p *parser) newKey(line string) {
 		p.fail("no key before the %q; expected key = value", line[at])
 		return
 	}
-	p.key, p.value = key, []string{strings.TrimFunc(line[at+1:], space)}
+	p.key, p.at, p.value = key, p.number, []string{strings.TrimFunc(line[at+1:], space)}
 }
 
 // flush stores the value that was read.
@@ -113,6 +114,9 @@ func (p *parser) flush() {
 		section = Default
 	}
 	key := p.file.section(section).key(p.key)
+	if len(key.Values) == 0 {
+		key.Line = p.at
+	}
 	key.Values = append(key.Values, strings.Join(p.value, "\n"))
 	p.key, p.value = "", nil
 }

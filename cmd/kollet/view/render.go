@@ -1,5 +1,12 @@
 package view
 
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kollet/kollet/agent/target"
+)
+
 // Files shows the paths of written files.
 type Files []string
 
@@ -7,4 +14,41 @@ func (f Files) text(t *text) {
 	for _, path := range f {
 		t.line("%s", path)
 	}
+}
+
+// Explanations shows where the content of config files comes from.
+type Explanations []target.Explained
+
+func (e Explanations) text(t *text) {
+	for i, file := range e {
+		if i > 0 {
+			t.line("")
+		}
+		t.painted(bold, "%s: %s", file.Service, file.Path)
+		if len(file.Settings) == 0 {
+			t.line("    %s", place(file.File, file.Line))
+		}
+		section := ""
+		for _, s := range file.Settings {
+			if s.Section != section {
+				section = s.Section
+				t.line("")
+				t.line("[%s]", section)
+			}
+			for _, value := range s.Values {
+				t.line("%s = %s", s.Key, value)
+			}
+			t.line("    %s", place(s.File, s.Line))
+			for _, r := range s.Replaced {
+				t.line("    instead of %s, %s", strings.Join(r.Values, ", "), place(r.File, r.Line))
+			}
+		}
+	}
+}
+
+func place(file string, line int) string {
+	if line == 0 {
+		return file
+	}
+	return fmt.Sprintf("%s:%d", file, line)
 }
