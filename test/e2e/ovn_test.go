@@ -50,6 +50,7 @@ func ovnLifecycle(t *testing.T, engine nodetest.Engine, registry *machine.Regist
 		{"bootstrap registers the chassis", ovnBootstrap},
 		{"ports reach each other, and get addresses by DHCP", plugged},
 		{"ovn-controller is replaced without a lost packet", controllerAlone},
+		{"ovs-vswitchd is replaced with its flows", switchAlone},
 		{"a wrong southbound database is refused", wrongSouthbound},
 		{"a rollback restores services and settings", networkRolledBack},
 		{"all services of the network are upgraded", networkUpgraded},
@@ -124,6 +125,35 @@ func controllerAlone(t *testing.T, n *ovnNode) {
 	n.bound()
 }
 
+// switchAlone requires that the new switch begins with the flows of the old one, and not with
+// none until ovn-controller has computed them.
+func switchAlone(t *testing.T, n *ovnNode) {
+	flows, packets := len(n.flows()), n.stream()
+	n.Images["openvswitch-vswitchd"] = newVersion
+	n.Upgrade()
+	n.restoredFlows()
+	if now := len(n.flows()); now != flows {
+		t.Errorf("there were %d flows before, and %d are there after", flows, now)
+	}
+	n.bound()
+	sent, lost := packets.end()
+	t.Logf("%d packets of %d were lost, of which each lasts 10 ms", lost, sent)
+	n.lease()
+}
+
+// restoredFlows requires that the switch has restored the flows of the last one, so that
+// ovn-controller takes its time to replace them.
+func (n *ovnNode) restoredFlows() {
+	n.T.Helper()
+	contains(n.T, n.Must(0, "logs", "openvswitch-vswitchd").Stdout, "vswitchd-start: restored the flows of the last one")
+	if got := n.setting(waitBeforeClear); got != "8000" {
+		n.T.Errorf("%s is %q", waitBeforeClear, got)
+	}
+	if got := n.vsctl("get", "Open_vSwitch", ".", "other_config"); strings.Contains(got, "flow-restore-wait") {
+		n.T.Errorf("the switch still waits: %s", got)
+	}
+}
+
 func wrongSouthbound(t *testing.T, n *ovnNode) {
 	before := n.Status()
 	n.Vars["ovn_sb_connection"] = "tcp:127.0.0.1:6643"
@@ -159,6 +189,7 @@ func networkRolledBack(t *testing.T, n *ovnNode) {
 		t.Errorf("the chassis was %s, and is %s", chassis, now)
 	}
 	n.bound()
+	n.restoredFlows()
 	n.Vars["bridge_mappings"] = "physnet1:br-ex"
 	delete(n.More, "neutron-ovn-metadata-agent")
 	n.Write(chassisOverride, userspace)
@@ -181,9 +212,7 @@ func networkUpgraded(t *testing.T, n *ovnNode) {
 			t.Errorf("%s has the image %s", name, image)
 		}
 	}
-	if got := n.setting(waitBeforeClear); got != "0" { // the new switch had no flows
-		t.Errorf("%s is %q", waitBeforeClear, got)
-	}
+	n.restoredFlows()
 	contains(t, n.vsctl("list-br"), "br-ex", "br-int")
 	n.lease()
 	n.Must(0, "verify")
