@@ -3,12 +3,14 @@ package e2e
 import (
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/machine/certificates"
 	"github.com/kollet/kollet/test/nodetest"
 )
 
@@ -54,6 +56,7 @@ func ovnLifecycle(t *testing.T, engine nodetest.Engine, registry *machine.Regist
 		{"a wrong southbound database is refused", wrongSouthbound},
 		{"a rollback restores services and settings", networkRolledBack},
 		{"all services of the network are upgraded", networkUpgraded},
+		{"the southbound database is reached with TLS", southboundWithTLS},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(t, n.in(t)) }) {
 			return // the next parts depend on it
@@ -224,5 +227,43 @@ func (n *ovnNode) upgraded() {
 		if n.Images[name] = newVersion; strings.HasSuffix(n.Service(name).Image, ":"+newVersion) {
 			n.Images[name] = oldVersion
 		}
+	}
+}
+
+// southboundWithTLS has ovn-controller and the agent use TLS. Without a certificate that the
+// database trusts, an upgrade is rolled back.
+func southboundWithTLS(t *testing.T, n *ovnNode) {
+	chassis := n.chassis()
+	n.Vars["ovn_sb_connection"] = n.central.Secure
+	n.certify(n.central.Authority)
+	n.Upgrade()
+	if got := n.setting("ovn-remote"); got != n.central.Secure {
+		t.Errorf("ovn-controller connects to %q", got)
+	}
+	if now := n.chassis(); now != chassis {
+		t.Errorf("the chassis was %s, and is %s", chassis, now)
+	}
+	n.bound()
+	n.lease()
+	if n.On.Name != "docker" { // the rest does not depend on the engine
+		return
+	}
+	generation := n.Status().Generation
+	other, err := certificates.New("other")
+	check(t, err)
+	n.certify(other)
+	contains(t, n.Must(1, "upgrade").Stderr, "ovn-controller", fmt.Sprintf("back on generation %d", generation))
+	n.Healthy(generation)
+	n.bound()
+}
+
+// certify gives the node a certificate of an authority.
+func (n *ovnNode) certify(by *certificates.Authority) {
+	n.T.Helper()
+	cert, key, err := by.Issue("compute-1", net.IPv4(127, 0, 0, 1))
+	check(n.T, err)
+	for name, content := range map[string][]byte{"ovn_ca": n.central.Authority.Certificate, "ovn_certificate": cert, "ovn_private_key": key} {
+		n.Secrets[name] = "/etc/kollet/secrets/" + name
+		n.Write(n.Secrets[name], string(content))
 	}
 }

@@ -2,15 +2,22 @@ package machine
 
 import (
 	"context"
+	"errors"
+	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
+
+	"github.com/kollet/kollet/test/machine/certificates"
 )
 
 // OVN is the central part of OVN, which only the test uses: the northbound and the
 // southbound database, and ovn-northd between them.
 type OVN struct {
-	Southbound string // tcp:HOST:PORT, as chassis connect to it
+	Southbound string                  // tcp:HOST:PORT, as chassis connect to it
+	Secure     string                  // ssl:HOST:PORT of the same
+	Authority  *certificates.Authority // of certificates for Secure
 
 	dir                string
 	north, south, flow *daemon
@@ -21,9 +28,11 @@ type OVN struct {
 func NewOVN(t TB) *OVN {
 	t.Helper()
 	dir := Dir(t, "ovn")
-	o := &OVN{Southbound: "tcp:127.0.0.1:6642", dir: dir}
+	o := &OVN{Southbound: "tcp:127.0.0.1:6642", Secure: "ssl:127.0.0.1:6644", dir: dir}
+	o.certify(t)
 	o.north = o.database(t, "nb")
-	o.south = o.database(t, "sb", "--remote=ptcp:6642:127.0.0.1")
+	o.south = o.database(t, "sb", "--remote=ptcp:6642:127.0.0.1", "--remote=pssl:6644:127.0.0.1",
+		"--certificate="+dir+"/cert.pem", "--private-key="+dir+"/key.pem", "--ca-cert="+dir+"/ca.pem")
 	o.flow = &daemon{
 		t: t, name: "ovn-northd", log: dir + "/northd.log",
 		make: func() *exec.Cmd {
@@ -40,6 +49,22 @@ func NewOVN(t TB) *OVN {
 		d.start()
 	}
 	return o
+}
+
+// certify gives the southbound database a certificate.
+func (o *OVN) certify(t TB) {
+	t.Helper()
+	var err error
+	if o.Authority, err = certificates.New("ovn"); err != nil {
+		t.Fatalf("certify the southbound database: %v", err)
+	}
+	cert, key, err := o.Authority.Issue("southbound", net.IPv4(127, 0, 0, 1))
+	for name, content := range map[string][]byte{"ca.pem": o.Authority.Certificate, "cert.pem": cert, "key.pem": key} {
+		err = errors.Join(err, os.WriteFile(o.dir+"/"+name, content, 0o600))
+	}
+	if err != nil {
+		t.Fatalf("certify the southbound database: %v", err)
+	}
 }
 
 // database returns a server with a new database.

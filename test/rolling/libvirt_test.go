@@ -23,7 +23,7 @@ const guestName, guestUUID = "ticker", "7f5f1a3c-6f0e-4b6e-9f3a-2d0a4f7b9c11"
 func TestLibvirtMigratesGuests(t *testing.T) {
 	s := newSite(t)
 	a, b := newCompute(s, 1), newCompute(s, 2)
-	certificates(t, a, b)
+	certify(t, a, b)
 	for _, c := range []*compute{a, b} {
 		c.libvirtAlone()
 		c.vars = append(c.vars, "live_migration: tls")

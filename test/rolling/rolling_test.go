@@ -70,7 +70,7 @@ func (r *rolling) together(on func(*compute) error, meanwhile func()) {
 
 func (r *rolling) bootstrap() {
 	r.t.Helper()
-	certificates(r.t, r.nodes...)
+	certify(r.t, r.nodes...)
 	for _, n := range r.nodes {
 		r.cloud.join(n)
 		n.vars = append(n.vars, "live_migration: tls")
