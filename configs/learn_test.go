@@ -24,7 +24,7 @@ var transformations = map[string]struct {
 	"b64enc":              {`b64enc (secret "x")`, true},
 	"base":                {`base (secret "x")`, false},
 	"cat":                 {`cat "host" (secret "x")`, true},
-	"dir":                 {`dir (printf "/%s/x" (secret "x"))`, true},
+	"dir":                 {`dir (printf "/%s/x" (secret "x"))`, false}, // as a clean path
 	"hostport":            {`hostport (secret "x") 1`, true},
 	"html":                {`html (secret "x")`, true},
 	"indent":              {`indent 4 (secret "x")`, true},
