@@ -3,6 +3,7 @@ package containerd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,9 +14,8 @@ import (
 	"time"
 
 	tasks "github.com/containerd/containerd/api/services/tasks/v1"
-	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/api/types"
 	ctr "github.com/containerd/containerd/v2/core/containers"
-	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errgrpc"
 
@@ -37,27 +37,66 @@ const abandonedTime = 10 * time.Second
 const shimEndTime = time.Second
 
 // newTask creates a task. It tries again as long as an abandoned one may be in the way.
-func (e *Engine) newTask(ctx context.Context, c ctr.Container, container client.Container, log cio.Creator) (client.Task, error) {
+func (e *Engine) newTask(ctx context.Context, c ctr.Container) (task, error) {
+	request, err := e.taskRequest(ctx, c)
+	if err != nil {
+		return task{}, err
+	}
 	for until := time.Now().Add(abandonedTime); ; {
 		if err := e.awaitShims(ctx, c.ID, until); err != nil {
-			return nil, err
+			return task{}, err
 		}
 		// The log writer of a task that is not started, also of the abandoned one, counts a run.
 		if err := e.forgetRestarts(c.ID); err != nil {
-			return nil, err
+			return task{}, err
 		}
-		task, err := container.NewTask(ctx, log)
+		answer, err := e.client.TaskService().Create(ctx, request)
+		if err == nil {
+			return e.task(c.ID, int(answer.Pid)), nil
+		}
+		err = errgrpc.ToNative(err)
 		if !inTheWay(c.ID, err) || time.Now().After(until) {
-			return task, err
+			return task{}, err
 		}
 		removeBundle(c.ID, err)
 		if err := pause(ctx); err != nil {
-			return nil, err
+			return task{}, err
 		}
-		if err := e.clear(ctx, c); err != nil {
-			return nil, err
+		now, err := e.look(ctx, c.ID)
+		if err == nil {
+			err = e.clear(ctx, c, now)
+		}
+		if err != nil {
+			return task{}, err
 		}
 	}
+}
+
+// taskRequest asks for a task of a container, whose output goes to its log.
+func (e *Engine) taskRequest(ctx context.Context, c ctr.Container) (*tasks.CreateTaskRequest, error) {
+	uri, err := logURI(c)
+	if err != nil {
+		return nil, err
+	}
+	request := &tasks.CreateTaskRequest{ContainerID: c.ID, Stdout: uri.String(), Stderr: uri.String()}
+	if c.SnapshotKey == "" { // another tool created it, and it has a directory instead
+		return request, nil
+	}
+	mounts, err := e.client.SnapshotService(c.Snapshotter).Mounts(ctx, c.SnapshotKey)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := ociOf(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mounts {
+		if spec.Linux.MountLabel != "" { // another tool's
+			m.Options = append(m.Options, fmt.Sprintf("context=%q", spec.Linux.MountLabel))
+		}
+		request.Rootfs = append(request.Rootfs, &types.Mount{Type: m.Type, Source: m.Source, Target: m.Target, Options: m.Options})
+	}
+	return request, nil
 }
 
 // awaitShims waits until nothing cleans up after a container's shim, and a moment for the shim
@@ -152,6 +191,9 @@ func removeBundle(id string, err error) {
 // containerd then shows no task, but keeps its shim, and refuses to create another task
 // (core/runtime/v2/shim.go: delete).
 func (e *Engine) forgetTask(ctx context.Context, id string) error {
+	if e.runOf(id).IsZero() { // it never had one
+		return nil
+	}
 	_, err := e.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
 	if err = errgrpc.ToNative(err); errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err) {
 		return nil // there was none, or the restart monitor has started one

@@ -37,7 +37,11 @@ func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, erro
 		return "", e.fail(doing, err)
 	}
 	defer unlock()
-	if err := e.nameIsFree(ctx, spec.Name, ""); err != nil {
+	found, err := e.named(ctx, spec.Name)
+	if err == nil {
+		err = nameIsFree(found, spec.Name, "")
+	}
+	if err != nil {
 		return "", e.fail(doing, err)
 	}
 	id, err := newID()
@@ -60,14 +64,12 @@ func newID() (string, error) {
 	return hex.EncodeToString(random), err
 }
 
-// nameIsFree returns an error if another container has the name, or has it as id.
-func (e *Engine) nameIsFree(ctx context.Context, name, id string) error {
-	c, err := e.find(ctx, name)
-	if errdefs.IsNotFound(err) || err == nil && c.ID == id {
+// nameIsFree returns an error if another container than one of those found has the name, or has it
+// as id.
+func nameIsFree(found []ctr.Container, name, id string) error {
+	c, err := pick(found, name)
+	if err != nil || c.ID == id {
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	return failure.Mark(failure.NameTaken, fmt.Errorf("the name %s is already in use by container %s", name, c.ID))
 }

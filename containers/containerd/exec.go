@@ -39,18 +39,18 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 		return 0, e.fail(fmt.Sprintf("running %s in container %s", cmd.Argv[0], id), err)
 	}
 	doing := fmt.Sprintf("running %s in container %s", cmd.Argv[0], nameOf(c))
-	task, status, err := e.task(ctx, c.ID)
+	now, err := e.look(ctx, c.ID)
 	if err != nil {
 		return 0, e.fail(doing, err)
 	}
-	if task == nil || status.Status != client.Running {
+	if !now.is(client.Running) {
 		return 0, fmt.Errorf("%s: the container is not running; start it first", doing)
 	}
-	process, err := execProcess(c, int(task.Pid()), cmd)
+	spec, err := execProcess(c, now.pid, cmd)
 	if err != nil {
 		return 0, e.fail(doing, err)
 	}
-	code, err := e.exec(ctx, task, process, cmd)
+	code, err := e.exec(ctx, c.ID, spec, cmd)
 	if err != nil {
 		return 0, e.fail(doing, err)
 	}
@@ -107,12 +107,13 @@ func execUser(process *specs.Process, pid int, name string) error {
 	return nil
 }
 
-func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process, cmd containers.Exec) (int, error) {
+func (e *Engine) exec(ctx context.Context, container string, spec *specs.Process, cmd containers.Exec) (int, error) {
 	id, err := newID()
 	if err != nil {
 		return 0, err
 	}
-	id = id[:32]
+	command := e.task(container, 0)
+	command.exec = id[:32]
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	input := newInput(cmd.Stdin)
@@ -123,25 +124,28 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 	if cmd.Short {
 		creator = toFiles(cmd)
 	}
-	process, err := task.Exec(ctx, id, spec, creator)
+	pipes, err := creator(command.exec)
 	if err != nil {
+		return 0, err
+	}
+	if err := command.add(ctx, spec, pipes.Config()); err != nil {
+		pipes.Cancel()
+		pipes.Wait()
+		pipes.Close()
 		return 0, err
 	}
 	started := false
 	defer func() {
 		if !started { // the other ends of the pipes are not open
-			process.IO().Cancel()
+			pipes.Cancel()
 		}
-		e.discard(ctx, process, task.ID())
+		e.discard(ctx, command, pipes)
 	}()
-	ended, err := process.Wait(waiting)
-	if err != nil {
-		return 0, err
-	}
+	exit := command.wait(waiting)
 	// Not cancelled with ctx, so that there is a process to kill.
 	starting, done := context.WithTimeout(context.WithoutCancel(ctx), startTime)
 	defer done()
-	if err := process.Start(starting); err != nil {
+	if err := command.start(starting); err != nil {
 		return 0, err
 	}
 	started = true
@@ -149,20 +153,26 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 		go func() {
 			select {
 			case <-input.ended:
-				_ = process.CloseIO(waiting, client.WithStdinCloser)
+				command.closeInput(waiting)
 			case <-waiting.Done():
 			}
 		}()
 	}
 	if cmd.TTY && cmd.Resize != nil {
-		go resize(waiting, process, cmd.Resize)
+		go resize(waiting, command, cmd.Resize)
 	}
-	output, _ := process.IO().(*files)
+	return awaitCommand(ctx, command, exit, pipes)
+}
+
+// awaitCommand waits until a command exits, and returns its exit status. It kills the command
+// if ctx ends, or if it prints too much.
+func awaitCommand(ctx context.Context, command task, exit <-chan client.ExitStatus, pipes cio.IO) (int, error) {
+	output, _ := pipes.(*files)
 	full := time.NewTicker(outputInterval)
 	defer full.Stop()
 	for {
 		select {
-		case status := <-ended:
+		case status := <-exit:
 			if output != nil && output.tooLarge() {
 				return 0, containers.ErrTooMuchOutput
 			}
@@ -172,17 +182,17 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 			return int(status.ExitCode()), nil
 		case <-full.C:
 			if output != nil && output.tooLarge() {
-				kill(process, task.ID())
-				<-ended
+				kill(command)
+				<-exit
 				return 0, containers.ErrTooMuchOutput
 			}
 		case <-ctx.Done():
-			kill(process, task.ID())
+			kill(command)
 			select {
-			case <-ended:
+			case <-exit:
 				return 0, ctx.Err()
 			case <-time.After(shimTime):
-				return 0, fmt.Errorf("%w; %w", ctx.Err(), silent(task.ID()))
+				return 0, fmt.Errorf("%w; %w", ctx.Err(), silent(command.container))
 			}
 		}
 	}
@@ -191,30 +201,27 @@ func (e *Engine) exec(ctx context.Context, task client.Task, spec *specs.Process
 // discard deletes a command that has exited. The shim then passes on the rest of
 // its output and closes the pipes, even if a child of the command holds them.
 // Afterwards nothing writes to the caller's writers.
-func (e *Engine) discard(ctx context.Context, process client.Process, task string) {
+func (e *Engine) discard(ctx context.Context, command task, pipes cio.IO) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
-	// The client's Delete closes the pipes before all of the output is read.
-	_, err := e.client.TaskService().DeleteProcess(ctx, &tasks.DeleteProcessRequest{ContainerID: task, ExecID: process.ID()})
-	io := process.IO()
+	_, err := command.tasks.DeleteProcess(ctx, &tasks.DeleteProcessRequest{ContainerID: command.container, ExecID: command.exec})
 	if err != nil { // the rest of the output is lost with the engine
-		io.Cancel()
+		pipes.Cancel()
 	}
-	io.Wait()
-	io.Close()
+	pipes.Wait()
+	pipes.Close()
 }
 
 // kill kills a command in a container and its process group: otherwise health probes that hang
 // would pile up. A command that has exited unnoticed may have left its number to a process
 // of another container or of the host, which is not killed.
-func kill(process client.Process, container string) {
-	pid := int(process.Pid())
-	if cgroups, err := host.Real().Membership(pid); err == nil && cgroups.Names(container) {
-		host.Real().KillGroup(pid)
+func kill(command task) {
+	if cgroups, err := host.Real().Membership(command.pid); err == nil && cgroups.Names(command.container) {
+		host.Real().KillGroup(command.pid)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
 	defer cancel()
-	_ = process.Kill(ctx, syscall.SIGKILL)
+	_ = command.kill(ctx, syscall.SIGKILL, false)
 }
 
 // input reports when its reader has ended.
@@ -250,7 +257,7 @@ func (i *input) Read(p []byte) (int, error) {
 }
 
 // resize passes on the terminal's size until the command exits.
-func resize(ctx context.Context, process client.Process, sizes <-chan [2]uint16) {
+func resize(ctx context.Context, command task, sizes <-chan [2]uint16) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -259,7 +266,7 @@ func resize(ctx context.Context, process client.Process, sizes <-chan [2]uint16)
 			if !open {
 				return
 			}
-			for process.Resize(ctx, uint32(size[0]), uint32(size[1])) != nil {
+			for command.resize(ctx, size) != nil {
 				select {
 				case <-ctx.Done():
 					return

@@ -2,7 +2,6 @@ package containerd
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os/exec"
 	"strings"
@@ -10,7 +9,11 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/containerd/containerd/v2/client"
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 )
 
 // A command on a terminal outlives its input: the shim would hang up the terminal.
@@ -41,25 +44,21 @@ func TestInputOfATerminalDoesNotEnd(t *testing.T) {
 	})
 }
 
-// exited is a command whose number another process has by now.
-type exited struct {
-	client.Process
-	pid int
+// exited is a command that has exited.
+type exited struct{ tasks.TasksClient }
+
+func (exited) Kill(context.Context, *tasks.KillRequest, ...grpc.CallOption) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.NotFound, "process already finished")
 }
 
-func (p exited) Pid() uint32 { return uint32(p.pid) }
-
-func (exited) Kill(context.Context, syscall.Signal, ...client.KillOpts) error {
-	return errors.New("process already finished: not found")
-}
-
+// Another process has the command's number by now.
 func TestOnlyACommandOfTheContainerIsKilled(t *testing.T) {
 	other := exec.Command("sleep", "1000")
 	other.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill(exited{pid: other.Process.Pid}, strings.Repeat("a", 64))
+	kill(task{tasks: exited{}, container: strings.Repeat("a", 64), exec: "b", pid: other.Process.Pid})
 	_ = other.Process.Signal(syscall.SIGTERM)
 	_ = other.Wait()
 	if status, ok := other.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {

@@ -1,23 +1,21 @@
 package containerd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
+	"os"
 	"syscall"
 	"time"
 
 	"github.com/containerd/containerd/v2/client"
 	ctr "github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/runtime/restart"
-	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
 	"github.com/moby/sys/signal"
-	"golang.org/x/sys/unix"
 
-	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/failure"
 )
@@ -28,16 +26,32 @@ const startTime = 2 * time.Minute
 
 // locked looks up a container and keeps other callers from starting, stopping or
 // removing it at the same time.
-func (e *Engine) locked(ctx context.Context, id string) (ctr.Container, func(), error) {
-	c, err := e.find(ctx, id)
+func (e *Engine) locked(ctx context.Context, ref string) (ctr.Container, func(), error) {
+	if isContainerID.MatchString(ref) {
+		c, unlock, err := e.lockedByID(ctx, ref)
+		if !errdefs.IsNotFound(err) {
+			return c, unlock, err
+		}
+	}
+	c, err := e.findAny(ctx, ref)
 	if err != nil {
 		return c, nil, err
 	}
-	unlock, err := lockFile(ctx, e.lockOf(c.ID))
-	if err != nil {
-		return c, nil, err
+	return e.lockedByID(ctx, c.ID)
+}
+
+// lockedByID looks up a container after it has the lock: until then another caller may change
+// or remove it.
+func (e *Engine) lockedByID(ctx context.Context, id string) (ctr.Container, func(), error) {
+	unlock, failed := lockFile(ctx, e.lockOf(id))
+	if failed != nil {
+		unlock = func() {}
 	}
-	if c, err = e.find(ctx, c.ID); err != nil { // it may have been removed
+	c, err := e.client.ContainerService().Get(ctx, id)
+	if errdefs.IsNotFound(err) { // and never will be: an id is not used again
+		_ = os.RemoveAll(e.lockOf(id))
+	}
+	if err = cmp.Or(err, failed); err != nil {
 		unlock()
 		return c, nil, err
 	}
@@ -52,11 +66,11 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	doing := "starting container " + nameOf(c)
-	task, status, err := e.task(ctx, c.ID)
+	now, err := e.look(ctx, c.ID)
 	if err != nil {
 		return e.fail(doing, err)
 	}
-	if task != nil && status.Status == client.Running {
+	if now.is(client.Running) {
 		return nil
 	}
 	// containerd may continue with a request whose client has disconnected, so
@@ -66,7 +80,7 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	if c.Labels[restart.StatusLabel] == string(client.Running) {
 		err = e.startBeforeMonitor(ctx, c)
 	} else {
-		err = e.start(ctx, c)
+		err = e.start(ctx, c, now)
 	}
 	if err != nil {
 		return e.fail(doing, errors.Join(err, e.failed(ctx, c, err)))
@@ -85,100 +99,41 @@ func uncancelled(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // clear deletes the task that a container's last run left.
-func (e *Engine) clear(ctx context.Context, c ctr.Container) error {
-	for {
-		task, status, err := e.task(ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		if task == nil {
-			return e.forgetTask(ctx, c.ID)
-		}
-		if status.Status == client.Stopped {
-			if err := e.record(ctx, c, int(status.ExitStatus), status.ExitTime); err != nil {
-				return err
-			}
-		}
-		if err := destroy(ctx, task); err != nil {
+func (e *Engine) clear(ctx context.Context, c ctr.Container, now state) error {
+	if !now.exists() {
+		return e.forgetTask(ctx, c.ID)
+	}
+	if now.is(client.Stopped) {
+		if err := e.record(ctx, c, int(now.ExitStatus), now.ExitTime); err != nil {
 			return err
 		}
 	}
-}
-
-// destroy kills the processes of a task and deletes it.
-func destroy(ctx context.Context, task client.Task) error {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	if err := killAll(ctx, task); err != nil {
-		return err
-	}
-	_, err := task.Delete(ctx, client.WithProcessKill)
-	if errdefs.IsNotFound(err) {
-		return nil
+	err := e.destroy(ctx, c.ID, now)
+	if errdefs.IsNotFound(err) { // another client has deleted it, or was killed meanwhile
+		return e.forgetTask(ctx, c.ID)
 	}
 	return err
 }
 
-// killAll kills the first process of a task, which may have been moved out of the
-// container's cgroup, and what is in that.
-func killAll(ctx context.Context, task client.Task) error {
-	for _, option := range [][]client.KillOpts{nil, {client.WithKillAll}} {
-		if err := task.Kill(ctx, syscall.SIGKILL, option...); err != nil && !gone(err) {
-			return err
-		}
-	}
-	return killFirst(task)
-}
-
-// killFirst kills the first process of a task that uses the host's pid namespace. Since
-// version 1.2 runc kills only what is in the container's cgroup then
-// (libcontainer/container_linux.go: Signal).
-func killFirst(task client.Task) error {
-	pid := int(task.Pid())
-	process, err := unix.PidfdOpen(pid, 0)
-	if err != nil { // it has exited
-		return nil
-	}
-	defer unix.Close(process)
-	// The pid may be that of another process by now: this one's parent is its shim.
-	shim, err := host.Real().Parent(pid)
-	if err != nil {
-		return nil
-	}
-	if line, err := host.Real().CommandLine(shim); err != nil || !slices.Contains(line, task.ID()) {
-		return nil
-	}
-	if err := unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("kill process %d: %w", pid, err)
-	}
-	return nil
-}
-
 // start creates a task in place of the one that the last run left, and starts it. A
 // program that cannot be executed makes creating the task fail.
-func (e *Engine) start(ctx context.Context, c ctr.Container) error {
-	if err := e.clear(ctx, c); err != nil {
+func (e *Engine) start(ctx context.Context, c ctr.Container, now state) error {
+	if err := e.clear(ctx, c, now); err != nil {
 		return err
 	}
 	if err := e.permit(c.ID); err != nil {
 		return err
 	}
-	uri, err := logURI(c)
+	task, err := e.newTask(ctx, c)
 	if err != nil {
 		return err
 	}
-	container, err := e.client.LoadContainer(ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	task, err := e.newTask(ctx, c, container, cio.LogURI(uri))
-	if err == nil {
-		if err = task.Start(ctx); err != nil {
-			err = errors.Join(err, destroy(ctx, task))
+	if err := task.start(ctx); err != nil {
+		left := e.destroy(ctx, c.ID, state{client.Status{Status: client.Created}, task.pid})
+		if errdefs.IsNotFound(left) {
+			left = nil
 		}
-	}
-	if err != nil {
-		return err
+		return errors.Join(err, left)
 	}
 	return e.watch(ctx, c)
 }
@@ -191,7 +146,7 @@ func (e *Engine) failed(ctx context.Context, c ctr.Container, why error) error {
 	if l.Finished.IsZero() {
 		l.Code = 127 // as a shell and Docker for a command that cannot be run
 	}
-	return errors.Join(e.forbid(ctx, c.ID), e.setLabels(ctx, c.ID, map[string]string{lastRunLabel: l.label()}))
+	return errors.Join(e.unlink(c.ID), e.setLabels(ctx, c.ID, map[string]string{restart.StatusLabel: "", lastRunLabel: l.label()}))
 }
 
 // record stores how a container exited, before its task is deleted.
@@ -209,123 +164,121 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	}
 	defer unlock()
 	doing := "stopping container " + nameOf(c)
-	if err := e.stop(ctx, c, grace); err != nil {
-		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-		defer cancel()
-		return e.fail(doing, errors.Join(err, e.resume(again, c)))
+	err = e.stop(ctx, c, func(now state) (state, error) {
+		return e.end(ctx, c, e.task(c.ID, now.pid), now, grace)
+	})
+	if err != nil {
+		return e.fail(doing, err)
 	}
 	return nil
 }
 
-// resume lets the restart monitor watch a container again that Stop did not stop.
+// resume lets the restart monitor watch a container again that was not stopped.
 func (e *Engine) resume(ctx context.Context, c ctr.Container) error {
-	task, status, err := e.task(ctx, c.ID)
-	if err != nil || task == nil || !alive(status) {
-		return nil // Stop returns what went wrong
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	now, err := e.look(ctx, c.ID)
+	if err != nil || !now.alive() {
+		return nil // the caller returns what went wrong
 	}
 	return errors.Join(e.permit(c.ID), e.watch(ctx, c))
 }
 
-func (e *Engine) stop(ctx context.Context, c ctr.Container, grace time.Duration) error {
-	if err := e.forbid(ctx, c.ID); err != nil {
-		return err
+// stop stops a container with a function that ends what runs, and deletes its task.
+func (e *Engine) stop(ctx context.Context, c ctr.Container, end func(state) (state, error)) error {
+	err := e.forbid(ctx, c)
+	if err == nil {
+		err = e.endAll(ctx, c, end)
 	}
-	for begun := time.Now(); ; {
-		task, status, err := e.task(ctx, c.ID)
+	if err != nil {
+		return errors.Join(err, e.resume(ctx, c))
+	}
+	return nil
+}
+
+// endAll ends the tasks that a container has or is about to have. One that is being started has a
+// task later, so its start is looked for first: only then there will be none. A container whose
+// shim was killed looks as if it was being started, as long as a process holds the pipes of its
+// output.
+func (e *Engine) endAll(ctx context.Context, c ctr.Container, end func(state) (state, error)) error {
+	deleted := false
+	begun := time.Now()
+	for sure := !e.writing(c.ID); ; sure = true { // one whose log is written has a task
+		starting := sure && time.Since(begun) < monitorTime && e.beingStarted(c.ID)
+		now, err := e.look(ctx, c.ID)
 		if err != nil {
 			return err
 		}
-		if task == nil {
-			// In this order, because a container that is being started has a
-			// task later. One whose shim was killed looks the same as long as a
-			// process holds the pipes of its output.
-			starting := time.Since(begun) < monitorTime && e.beingStarted(c.ID)
-			if task, status, err = e.task(ctx, c.ID); err != nil {
+		switch {
+		case now.exists():
+			if now.alive() {
+				now, err = end(now)
+			}
+			if err == nil {
+				err = e.clear(ctx, c, now)
+			}
+			if err != nil {
 				return err
 			}
-			if task == nil && !starting {
-				return e.forgetTask(ctx, c.ID)
-			}
-		}
-		switch {
-		case task == nil:
+			deleted = true
+		case !sure:
+		case starting:
 			if err := pause(ctx); err != nil {
 				return err
 			}
-			continue
-		case alive(status):
-			if err := e.end(ctx, c, task, paused(status), grace); err != nil {
-				return err
-			}
-		}
-		if err := e.clear(ctx, c); err != nil {
-			return err
+		case deleted:
+			return nil
+		default:
+			return e.forgetTask(ctx, c.ID)
 		}
 	}
 }
 
 // end sends the stop signal, waits for grace, and kills. A paused container does not
-// see the signal before it is resumed.
-func (e *Engine) end(ctx context.Context, c ctr.Container, task client.Task, frozen bool, grace time.Duration) error {
+// see the signal before it is resumed. It returns the state after the exit.
+func (e *Engine) end(ctx context.Context, c ctr.Container, task task, now state, grace time.Duration) (state, error) {
 	sign, err := signal.ParseSignal(c.Labels[client.StopSignalLabel])
 	if err != nil {
 		sign = syscall.SIGTERM
 	}
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended, err := task.Wait(waiting)
-	if err != nil {
-		return err
+	exit := task.wait(waiting)
+	if err := task.kill(ctx, sign, false); err != nil && !gone(err) {
+		return now, err
 	}
-	if err := task.Kill(ctx, sign); err != nil && !gone(err) {
-		return err
-	}
-	if frozen {
-		if err := task.Resume(ctx); err != nil && !gone(err) {
-			return err
+	if now.paused() {
+		if err := task.resume(ctx); err != nil && !gone(err) {
+			return now, err
 		}
 	}
 	select {
-	case status := <-ended:
-		return endOf(status)
+	case status := <-exit:
+		return now.exited(status)
 	case <-ctx.Done():
-		return ctx.Err()
+		return now, ctx.Err()
 	case <-time.After(time.Duration(math.Ceil(grace.Seconds())) * time.Second):
 	}
-	if err := killAll(ctx, task); err != nil {
-		return err
+	if err := task.killAll(ctx); err != nil {
+		return now, err
 	}
 	for killed := time.Now(); ; {
 		select {
-		case status := <-ended:
-			return endOf(status)
+		case status := <-exit:
+			return now.exited(status)
 		case <-ctx.Done():
-			return ctx.Err()
+			return now, ctx.Err()
 		case <-time.After(containers.KillTime):
 		}
-		if syscall.Kill(int(task.Pid()), 0) == nil {
-			return containers.ErrNotKilled
+		if syscall.Kill(task.pid, 0) == nil {
+			return now, containers.ErrNotKilled
 		}
 		// It has exited, and its shim has not said so yet.
 		if time.Since(killed) > shimTime {
-			return silent(c.ID)
+			return now, silent(c.ID)
 		}
 	}
 }
-
-// endOf returns why a wait for a task's exit failed. A task that does not exist any longer
-// has exited: the restart monitor deletes tasks too.
-func endOf(status client.ExitStatus) error {
-	if err := status.Error(); !errdefs.IsNotFound(err) {
-		return err
-	}
-	return nil
-}
-
-func alive(s client.Status) bool { return s.Status == client.Running || paused(s) }
-
-// gone reports whether an error is that of a signal to an exited process.
-func gone(err error) bool { return errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err) }
 
 // Remove removes a stopped container.
 func (e *Engine) Remove(ctx context.Context, id string) error {
@@ -338,14 +291,10 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	doing := "removing container " + nameOf(c)
-	task, status, err := e.task(ctx, c.ID)
+	err = e.stop(ctx, c, func(now state) (state, error) {
+		return now, fmt.Errorf("it is %s; stop it first", now.Status.Status)
+	})
 	if err != nil {
-		return e.fail(doing, err)
-	}
-	if task != nil && alive(status) {
-		return fmt.Errorf("%s: it is %s; stop it first", doing, status.Status)
-	}
-	if err := e.stop(ctx, c, 0); err != nil {
 		return e.fail(doing, err)
 	}
 	if err := e.drop(ctx, c.ID); err != nil {

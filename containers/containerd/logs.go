@@ -110,7 +110,7 @@ func (l *logEnd) running() bool {
 		l.failed = err
 		return false
 	}
-	return alive(now.Status) || now.Status.Status == client.Created
+	return now.alive() || now.is(client.Created)
 }
 
 // reached reports whether the container has exited and all its output is written.
@@ -142,10 +142,10 @@ func (e *Engine) finish(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	now, err := e.look(ctx, id)
-	if err != nil || now.Status.Status != client.Stopped || c.Labels[restart.StatusLabel] != "" {
+	if err != nil || !now.is(client.Stopped) || c.Labels[restart.StatusLabel] != "" {
 		return err
 	}
-	return e.clear(ctx, c)
+	return e.clear(ctx, c, now)
 }
 
 // writing reports whether a process writes the container's log.

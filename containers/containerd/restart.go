@@ -48,12 +48,26 @@ func (e *Engine) permit(id string) error {
 	return os.Symlink(e.logger, link)
 }
 
-// forbid removes the link, so that the monitor cannot start the container.
-func (e *Engine) forbid(ctx context.Context, id string) error {
+// permitted reports whether the container may be started: no if it was stopped, or is being stopped.
+func (e *Engine) permitted(id string) bool {
+	_, err := os.Lstat(e.link(id))
+	return err == nil
+}
+
+// unlink removes the link, so that the monitor cannot start the container.
+func (e *Engine) unlink(id string) error {
 	if err := os.Remove(e.link(id)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return e.setLabels(ctx, id, map[string]string{restart.StatusLabel: ""})
+	return nil
+}
+
+// forbid keeps the monitor from starting a container, and from trying to.
+func (e *Engine) forbid(ctx context.Context, c ctr.Container) error {
+	if err := e.unlink(c.ID); err != nil || c.Labels[restart.StatusLabel] == "" {
+		return err
+	}
+	return e.setLabels(ctx, c.ID, map[string]string{restart.StatusLabel: ""})
 }
 
 // watch makes the monitor restart a container, if that is its policy.
@@ -78,17 +92,17 @@ const (
 func (e *Engine) startBeforeMonitor(ctx context.Context, c ctr.Container) error {
 	var last error
 	for try := range monitorTries {
-		if err := e.forbid(ctx, c.ID); err != nil {
+		if err := e.forbid(ctx, c); err != nil {
 			return err
 		}
 		now, err := e.awaitMonitor(ctx, c.ID)
 		if err != nil {
 			return err
 		}
-		if alive(now.Status) {
+		if now.alive() {
 			return errors.Join(e.permit(c.ID), e.watch(ctx, c))
 		}
-		if last = e.start(ctx, c); last == nil {
+		if last = e.start(ctx, c, now); last == nil {
 			return nil
 		}
 		select {
@@ -105,7 +119,7 @@ func (e *Engine) awaitMonitor(ctx context.Context, id string) (state, error) {
 	for until := time.Now().Add(monitorTime); ; {
 		starting := e.beingStarted(id) // before the task is looked for, as in stop
 		now, err := e.look(ctx, id)
-		begun := now.Status.Status == client.Created || now.Status.Status == "" && starting
+		begun := now.is(client.Created) || !now.exists() && starting
 		if err != nil || !begun || time.Now().After(until) {
 			return now, err
 		}
@@ -134,7 +148,11 @@ func (e *Engine) Update(ctx context.Context, id, name string, policy containers.
 		return e.fail(doing, err)
 	}
 	defer all()
-	c, err := e.find(ctx, id)
+	found, err := e.named(ctx, id, name)
+	if err != nil {
+		return e.fail(doing, err)
+	}
+	c, err := pick(found, id)
 	if err != nil {
 		return e.fail(doing, err)
 	}
@@ -144,25 +162,37 @@ func (e *Engine) Update(ctx context.Context, id, name string, policy containers.
 	if nameOf(c) == name && restartOf(c.Labels) == policy {
 		return nil
 	}
-	if err := e.nameIsFree(ctx, name, c.ID); err != nil {
-		return e.fail(doing, err)
-	}
-	now, err := e.look(ctx, c.ID)
-	if err != nil {
-		return e.fail(doing, err)
+	if nameOf(c) != name {
+		if err := nameIsFree(found, name, c.ID); err != nil {
+			return e.fail(doing, err)
+		}
 	}
 	set := map[string]string{nameLabel: name, restart.PolicyLabel: string(policy), restart.StatusLabel: ""}
-	up := now.Status.Status == client.Running || c.Labels[restart.StatusLabel] == string(client.Running)
-	if _, err := os.Lstat(e.link(c.ID)); err != nil {
-		up = false // it is being stopped
-	}
-	if up && policy != containers.RestartNo {
-		set[restart.StatusLabel] = string(client.Running)
+	if policy != containers.RestartNo {
+		up, err := e.isUp(ctx, c)
+		if err != nil {
+			return e.fail(doing, err)
+		}
+		if up {
+			set[restart.StatusLabel] = string(client.Running)
+		}
 	}
 	if err := e.setLabels(ctx, c.ID, set); err != nil {
 		return e.fail(doing, err)
 	}
 	return nil
+}
+
+// isUp reports whether a container should run: it does, or the monitor is told to start it.
+func (e *Engine) isUp(ctx context.Context, c ctr.Container) (bool, error) {
+	if !e.permitted(c.ID) {
+		return false, nil
+	}
+	if c.Labels[restart.StatusLabel] == string(client.Running) {
+		return true, nil
+	}
+	now, err := e.look(ctx, c.ID)
+	return now.is(client.Running) && e.permitted(c.ID), err // it may be stopped meanwhile
 }
 
 // pause waits for the interval between two polls, or until ctx ends.
