@@ -76,7 +76,7 @@ type Engine struct {
 	root      string
 	certs     string
 	logger    string
-	configs   sync.Map // of images, by id: ocispec.ImageConfig
+	configs   sync.Map // of images, by id: ocispec.Image
 }
 
 var _ containers.Engine = (*Engine)(nil)

@@ -12,11 +12,14 @@ import (
 
 	"github.com/containerd/containerd/v2/client"
 	ctr "github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/runtime/restart"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/typeurl/v2"
 	"github.com/opencontainers/image-spec/identity"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/failure"
@@ -86,15 +89,7 @@ func (e *Engine) create(ctx context.Context, id string, spec containers.Spec) (v
 	if err != nil {
 		return nil, err
 	}
-	config, err := e.imageConfig(ctx, image.ID)
-	if err != nil {
-		return nil, err
-	}
-	layers, err := e.unpacked(ctx, record)
-	if err != nil {
-		return nil, err
-	}
-	rootfs, err := e.client.SnapshotService(snapshotter).Prepare(ctx, id, identity.ChainID(layers).String())
+	rootfs, config, err := e.prepare(ctx, id, record)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +122,24 @@ func (e *Engine) create(ctx context.Context, id string, spec containers.Spec) (v
 	}
 	_, err = e.client.ContainerService().Create(ctx, container)
 	return volumes, err
+}
+
+// prepare creates the file system of a container, and unpacks the image before if that is
+// necessary. It also returns the image's configuration.
+func (e *Engine) prepare(ctx context.Context, id string, record images.Image) ([]mount.Mount, ocispec.ImageConfig, error) {
+	image, err := e.imageConfig(ctx, record.Labels[idLabel])
+	if err != nil {
+		return nil, image.Config, err
+	}
+	snapshots := e.client.SnapshotService(snapshotter)
+	layers := identity.ChainID(image.RootFS.DiffIDs).String()
+	rootfs, err := snapshots.Prepare(ctx, id, layers)
+	if errdefs.IsNotFound(err) {
+		if _, err = e.unpacked(ctx, record); err == nil {
+			rootfs, err = snapshots.Prepare(ctx, id, layers)
+		}
+	}
+	return rootfs, image.Config, err
 }
 
 func labels(spec containers.Spec, image containers.Image) map[string]string {

@@ -46,10 +46,11 @@ func (e *Engine) findImage(ctx context.Context, ref string) (images.Image, conta
 			return images.Image{}, containers.Image{}, err
 		}
 	}
-	config, err := e.imageConfig(ctx, record.Labels[idLabel])
+	found, err := e.imageConfig(ctx, record.Labels[idLabel])
 	if err != nil {
 		return images.Image{}, containers.Image{}, err
 	}
+	config := found.Config
 	size, err := strconv.ParseInt(record.Labels[sizeLabel], 10, 64)
 	if err != nil {
 		return images.Image{}, containers.Image{}, fmt.Errorf("label %s of image %s: %w; remove the image and pull it again", sizeLabel, record.Name, err)
@@ -175,22 +176,22 @@ func (e *Engine) unpacked(ctx context.Context, record images.Image) ([]digest.Di
 	return image.RootFS(ctx)
 }
 
-// imageConfig returns the configuration of an image. An id is a digest of the
-// content, so the result is cached.
-func (e *Engine) imageConfig(ctx context.Context, id string) (ocispec.ImageConfig, error) {
+// imageConfig returns the configuration of an image and the digests of its layers. An id is a
+// digest of the content, so the result is cached.
+func (e *Engine) imageConfig(ctx context.Context, id string) (ocispec.Image, error) {
 	if known, ok := e.configs.Load(id); ok {
-		return known.(ocispec.ImageConfig), nil
+		return known.(ocispec.Image), nil
 	}
 	text, err := content.ReadBlob(ctx, e.client.ContentStore(), ocispec.Descriptor{Digest: digest.Digest(id)})
 	if err != nil {
-		return ocispec.ImageConfig{}, err
+		return ocispec.Image{}, err
 	}
 	var image ocispec.Image
 	if err := json.Unmarshal(text, &image); err != nil {
-		return ocispec.ImageConfig{}, fmt.Errorf("configuration of image %s: %w", id, err)
+		return ocispec.Image{}, fmt.Errorf("configuration of image %s: %w", id, err)
 	}
-	e.configs.Store(id, image.Config)
-	return image.Config, nil
+	e.configs.Store(id, image)
+	return image, nil
 }
 
 // RemoveImage removes an image by id, with all its names.
