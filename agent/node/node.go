@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,13 +79,30 @@ func (n *Node) GuestFinder() guest.Finder {
 func (n *Node) Guests() ([]guest.Guest, error) { return n.GuestFinder().Find() }
 
 // Container finds the container that was created for a service of a generation.
-// ErrNotFound, wrapped, if there is none. An image may have labels that its containers
-// inherit; so of several, it is the one that has the service's gate.
+// ErrNotFound, wrapped, if there is none.
 func (n *Node) Container(ctx context.Context, service string, origin int) (containers.Container, error) {
 	found, err := n.Engine.List(ctx, n.Labels(service, origin))
 	if err != nil {
 		return containers.Container{}, err
 	}
+	return n.theOne(found, service, origin)
+}
+
+// ContainerOf is Container for a caller that has all of the node's containers.
+func (n *Node) ContainerOf(all []containers.Container, service string, origin int) (containers.Container, error) {
+	var found []containers.Container
+	for _, c := range all {
+		if c.Spec.Labels[LabelService] == service && c.Spec.Labels[LabelGeneration] == strconv.Itoa(origin) {
+			found = append(found, c)
+		}
+	}
+	return n.theOne(found, service, origin)
+}
+
+// theOne returns the container that was created for a service of a generation, of those that
+// have its labels. An image may have labels that its containers inherit; so of several, it is
+// the one that has the service's gate.
+func (n *Node) theOne(found []containers.Container, service string, origin int) (containers.Container, error) {
 	if len(found) == 0 {
 		return containers.Container{}, fmt.Errorf("container of %s from generation %d: %w", service, origin, containers.ErrNotFound)
 	}
@@ -110,14 +128,11 @@ func (n *Node) Containers(ctx context.Context) ([]containers.Container, error) {
 	return n.Engine.List(ctx, n.Labels("", 0))
 }
 
-// Unlisted returns the containers of this node that run, and that its engine does not know.
-func (n *Node) Unlisted(ctx context.Context) ([]guest.Unlisted, error) {
-	all, err := n.Containers(ctx)
-	if err != nil {
-		return nil, err
-	}
+// Unlisted returns the containers of this node that run, and that its engine does not know. It
+// is given those that the engine lists.
+func (n *Node) Unlisted(ctx context.Context, listed []containers.Container) ([]guest.Unlisted, error) {
 	var ids []string
-	for _, c := range all {
+	for _, c := range listed {
 		ids = append(ids, c.ID)
 	}
 	found, err := n.GuestFinder().Unlisted(ids)

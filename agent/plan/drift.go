@@ -100,11 +100,13 @@ func (d *drifter) missing(ctx context.Context) {
 		d.add("container", "", "container %s (%.12s) was not created by kollet; it was replaced manually", d.service.Name, other.ID)
 		return
 	}
-	unlisted, _ := d.node.Unlisted(ctx) // an upgrade says what went wrong
-	for _, u := range unlisted {
-		if u.Service == d.service.Name {
-			d.add("container", "", "container %s (%.12s) runs as process %d, but its engine does not list it", d.service.Name, u.Container, u.PID)
-			return
+	if all, err := d.node.Containers(ctx); err == nil {
+		unlisted, _ := d.node.Unlisted(ctx, all) // an upgrade says what went wrong
+		for _, u := range unlisted {
+			if u.Service == d.service.Name {
+				d.add("container", "", "container %s (%.12s) runs as process %d, but its engine does not list it", d.service.Name, u.Container, u.PID)
+				return
+			}
 		}
 	}
 	d.add("container", "", "container %s was removed manually", d.service.Name)

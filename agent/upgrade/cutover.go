@@ -186,11 +186,15 @@ func (t *transaction) revive(ctx context.Context, m member, told bool) error {
 		}
 	}
 	t.revived[m.name] = before[0].ID
-	err = persist(ctx, func() error {
-		c, err := t.node.Engine.Inspect(ctx, before[0].ID) // it may run since the last try
-		if err != nil {
-			return err
+	c := before[0]
+	again := len(before) > 1 // it may have exited while the others were stopped, or run since the last try
+	err = persist(ctx, func() (err error) {
+		if again {
+			if c, err = t.node.Engine.Inspect(ctx, c.ID); err != nil {
+				return err
+			}
 		}
+		again = true
 		return t.startAgain(ctx, c, m, told && c.PID == before[0].PID)
 	})
 	if err != nil && !unanswering(err) {

@@ -1,7 +1,6 @@
 package upgrade
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,11 +17,7 @@ import (
 // checkHosts finds the services of which containers run that may have started guests. It refuses
 // to continue if what looks like a guest runs in one of them, but was started with another state
 // directory than this: nobody would know later that it needs its container.
-func (t *transaction) checkHosts(ctx context.Context) error {
-	all, err := t.node.Containers(ctx)
-	if err != nil {
-		return err
-	}
+func (t *transaction) checkHosts(all []containers.Container) error {
 	may := t.node.Hosts()
 	for _, c := range all {
 		service := c.Spec.Labels[node.LabelService]
@@ -66,11 +61,7 @@ func (t *transaction) inside(c containers.Container) ([]guest.Guest, error) {
 // checkLost refuses to replace containers that run although their generation is gone: the state
 // directory was lost, or restored from an older copy. What they mount went with it, so once
 // they are stopped, nothing can start them again.
-func (t *transaction) checkLost(ctx context.Context) error {
-	all, err := t.node.Containers(ctx)
-	if err != nil {
-		return err
-	}
+func (t *transaction) checkLost(all []containers.Container) error {
 	var lost []string
 	for _, c := range all {
 		number := node.GenerationOf(c)

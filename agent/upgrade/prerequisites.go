@@ -51,7 +51,7 @@ func (t *transaction) refuseRunning(ctx context.Context) error {
 	if err := t.node.Host.Hanging(ids...); err != nil {
 		return fmt.Errorf("check services: %w; end what it waits for, or restart the machine", err)
 	}
-	unlisted, err := t.node.Unlisted(ctx)
+	unlisted, err := t.node.Unlisted(ctx, all)
 	if err != nil {
 		return fmt.Errorf("check services: %w", err)
 	}

@@ -34,10 +34,14 @@ func (t *transaction) check(ctx context.Context) error {
 	if err := t.freeNames(ctx); err != nil {
 		return err
 	}
-	if err := t.checkHosts(ctx); err != nil {
+	all, err := t.node.Containers(ctx)
+	if err != nil {
 		return err
 	}
-	if err := t.checkLost(ctx); err != nil {
+	if err := t.checkHosts(all); err != nil {
+		return err
+	}
+	if err := t.checkLost(all); err != nil {
 		return err
 	}
 	if err := t.refuseAll(doctor.Precheck(ctx, t.node, t.target.Services)); err != nil {

@@ -33,7 +33,7 @@ func (t *transaction) tidy(ctx context.Context) error {
 		}
 	}
 	for _, s := range t.to.Services {
-		err := persist(ctx, func() error { return t.promote(ctx, s) })
+		err := persist(ctx, func() error { return t.promote(ctx, s, all) })
 		if unanswering(err) {
 			return fmt.Errorf("promote %s: %w", s.Name, err)
 		}
@@ -146,10 +146,10 @@ func atGate(n *node.Node, c containers.Container, do func(dir string) error) {
 	}
 }
 
-// promote gives a service's container its plain name and its restart policy, and
-// starts it if it does not run.
-func (t *transaction) promote(ctx context.Context, s generation.Service) error {
-	c, err := t.node.Container(ctx, s.Name, s.Origin)
+// promote gives a service's container, which is one of all, its plain name and its restart
+// policy, and starts it if it does not run.
+func (t *transaction) promote(ctx context.Context, s generation.Service, all []containers.Container) error {
+	c, err := t.node.ContainerOf(all, s.Name, s.Origin)
 	if err != nil {
 		return err
 	}
