@@ -59,7 +59,8 @@ type Engine interface {
 	// Create creates a container from spec, without starting it, and returns
 	// its id. A failed Create leaves nothing behind, except after
 	// ErrUnreachable. The name must not be in use, and the image (otherwise
-	// ErrNotFound) and the sources of bind mounts must exist.
+	// ErrNotFound) and the sources of bind mounts must exist. A dimension that
+	// this host cannot limit is an error, of Create or of Start.
 	Create(ctx context.Context, spec Spec) (id string, err error)
 	// Start starts a created or stopped container. It does nothing if the
 	// container is running. A container that cannot be started is kept.
@@ -172,6 +173,8 @@ type Spec struct {
 	Devices     []string `json:"devices,omitempty"` // paths, the same on the host and in the container
 	Mounts      []Mount  `json:"volumes,omitempty"`
 	Ulimits     []Ulimit `json:"ulimits,omitempty"`
+
+	Dimensions Dimensions `json:"dimensions,omitzero"`
 
 	StopSignal string  `json:"stop_signal,omitempty"` // empty: the image's, else SIGTERM
 	Restart    Restart `json:"restart"`

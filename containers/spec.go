@@ -61,6 +61,9 @@ func (s Spec) Check() error {
 	if err := checkMounts(s.Mounts); err != nil {
 		return err
 	}
+	if key, err := s.Dimensions.Check(); err != nil {
+		return fmt.Errorf("dimensions.%s: %w", key, err)
+	}
 	return checkUlimits(s.Ulimits)
 }
 
@@ -148,6 +151,9 @@ func (s Spec) Canonical() Spec {
 	s.Ulimits = list(s.Ulimits)
 	slices.SortFunc(s.Ulimits, func(a, b Ulimit) int { return strings.Compare(a.Name, b.Name) })
 
+	if s.Dimensions.CPUQuota == -1 {
+		s.Dimensions.CPUQuota = 0
+	}
 	if s.Restart == "" {
 		s.Restart = RestartNo
 	}

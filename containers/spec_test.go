@@ -45,6 +45,7 @@ func TestCheck(t *testing.T) {
 		"soft unlimited":      {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "core", Soft: -1, Hard: 1}} }, "above"},
 		"hard unlimited":      {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "memlock", Soft: 1, Hard: -1}} }, ""},
 		"negative":            {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "core", Soft: -2, Hard: -2}} }, "-1 for unlimited"},
+		"dimension":           {func(s *Spec) { s.Dimensions.BlkioWeight = 1001 }, "dimensions.blkio_weight: expected 10 to 1000, got 1001"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := Spec{Name: "nova", Image: id}
@@ -71,7 +72,8 @@ func TestCanonical(t *testing.T) {
 			{Type: Volume, Source: "v", Target: "/var/lib/nova/"},
 			{Type: Bind, Source: "/lib/modules/", Target: "/lib/modules", Propagation: "rprivate"},
 		},
-		Ulimits: []Ulimit{{Name: "nofile"}, {Name: "core"}},
+		Ulimits:    []Ulimit{{Name: "nofile"}, {Name: "core"}},
+		Dimensions: Dimensions{MemLimit: 1 << 30, CPUQuota: -1},
 	}
 	want := Spec{
 		Name: "c", Image: id, Command: []string{"b", "a"}, Env: map[string]string{"A": "1"},
@@ -81,8 +83,9 @@ func TestCanonical(t *testing.T) {
 			{Type: Bind, Source: "/lib/modules", Target: "/lib/modules"},
 			{Type: Volume, Source: "v", Target: "/var/lib/nova"},
 		},
-		Ulimits: []Ulimit{{Name: "core"}, {Name: "nofile"}},
-		Restart: RestartNo,
+		Ulimits:    []Ulimit{{Name: "core"}, {Name: "nofile"}},
+		Dimensions: Dimensions{MemLimit: 1 << 30},
+		Restart:    RestartNo,
 	}
 	got := given.Canonical()
 	if !reflect.DeepEqual(got, want) {

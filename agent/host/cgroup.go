@@ -25,6 +25,17 @@ func (h Host) CgroupV2() (bool, error) {
 	return exists(filepath.Join(root, "cgroup.controllers")), nil
 }
 
+// LimitsSwap reports whether the machine can limit how much swap a cgroup uses: on
+// some, the kernel has to be started with swapaccount=1.
+func (h Host) LimitsSwap() bool {
+	root := filepath.Join(h.Sys, "fs/cgroup")
+	if exists(filepath.Join(root, "memory/memory.memsw.limit_in_bytes")) {
+		return true
+	}
+	found, err := filepath.Glob(filepath.Join(root, "*/memory.swap.max")) // the root has none
+	return err == nil && len(found) > 0
+}
+
 // Membership is a process's path in every cgroup hierarchy. Its keys are the
 // hierarchies' controllers as in /proc/PID/cgroup, "" for the unified one.
 type Membership map[string]string

@@ -321,6 +321,21 @@ func TestCgroupV2(t *testing.T) {
 	}
 }
 
+func TestLimitsSwap(t *testing.T) {
+	for file, want := range map[string]bool{
+		"fs/cgroup/memory/memory.memsw.limit_in_bytes": true,
+		"fs/cgroup/memory/memory.limit_in_bytes":       false,
+		"fs/cgroup/system.slice/memory.swap.max":       true,
+		"fs/cgroup/system.slice/memory.max":            false,
+	} {
+		sys := t.TempDir()
+		write(t, filepath.Join(sys, file), "")
+		if got := (host.Host{Sys: sys}).LimitsSwap(); got != want {
+			t.Errorf("with %s: %v", file, got)
+		}
+	}
+}
+
 func write(t testing.TB, path, content string) {
 	t.Helper()
 	err := os.MkdirAll(filepath.Dir(path), 0o755)

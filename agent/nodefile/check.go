@@ -140,7 +140,10 @@ func (d *document) place(key string) report.Place {
 // parentKey returns the parent of a key; empty at the top.
 func parentKey(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
-var durationType = reflect.TypeFor[time.Duration]()
+var (
+	durationType   = reflect.TypeFor[time.Duration]()
+	dimensionsType = reflect.TypeFor[Dimensions]()
+)
 
 func (d *document) check(n *yaml.Node, t reflect.Type, key string) {
 	if n.Kind == yaml.AliasNode {
@@ -227,6 +230,13 @@ var elsewhere = map[string]string{
 	"limit": "timeout", "timeoutSeconds": "timeout",
 	"stop_grace": "stop_grace_period", "terminationGracePeriodSeconds": "stop_grace_period",
 	"imagePullPolicy": "pull_policy",
+	"limits":          "dimensions", "resources": "dimensions",
+}
+
+// notHere says of kolla-ansible's other dimensions what to write instead.
+var notHere = map[string]string{
+	"ulimits":       "it is a key of the service, with a list, such as [{name: nofile, soft: 1024, hard: 1024}]",
+	"kernel_memory": "Linux no longer has this limit, mem_limit includes the kernel's memory; remove it",
 }
 
 func (d *document) checkStruct(n *yaml.Node, t reflect.Type, key string) {
@@ -247,6 +257,10 @@ func (d *document) checkStruct(n *yaml.Node, t reflect.Type, key string) {
 		if !ok {
 			if known := elsewhere[k.Value]; fields[known] != nil {
 				d.problems.Addf(d.at(k), path, "unknown key; did you mean %s?", known)
+				return
+			}
+			if t == dimensionsType && notHere[k.Value] != "" {
+				d.problems.Addf(d.at(k), path, "unknown key; %s", notHere[k.Value])
 				return
 			}
 			d.problems.Addf(d.at(k), path, "unknown key%s", report.DidYouMean(k.Value, names))

@@ -20,6 +20,8 @@ func FuzzParse(f *testing.F) {
 		"x: &a [1,1]\ny: &b [*a,*a]\nvars: [*b,*b,*b]\n", "vars: {<<: {a: 1}}\n", strings.Repeat("[", 300), strings.Repeat("a:\n ", 50),
 		"services:\n  libvirt: {ulimits: [{name: nofile, soft: -1}], config: [{content: x, dest: /a, owner: a, perm: '0600'}], guests: {protect: false}}\n",
 		"services:\n  libvirt: {requires: [{amqp: 'amqp://a:1', ca_file: /a, timeout: 1s}, {http: ''}]}\n",
+		"services:\n  libvirt: {dimensions: {mem_limit: 4g, memswap_limit: -1, cpu_quota: -1, cpuset_cpus: '0-3,8', blkio_weight: 10}}\n",
+		"services:\n  libvirt: {dimensions: {mem_limit: 1.5e9zz, kernel_memory: 1, ulimits: []}}\n",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -66,6 +68,9 @@ func checkNode(t *testing.T, node *nodefile.Node) {
 				t.Errorf("config %+v", c)
 			}
 			seen[dest] = true
+		}
+		if d, key, err := s.Dimensions.Parse(); err != nil || d.MemLimit < 0 || d.MemswapLimit < -1 {
+			t.Errorf("dimensions %+v: %s: %v", s.Dimensions, key, err)
 		}
 		for _, p := range s.Healthcheck {
 			if min(p.Interval, p.StartPeriod, p.Timeout) <= 0 || p.Stable < 0 || p.Key == "" {

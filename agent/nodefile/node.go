@@ -75,6 +75,8 @@ type Service struct {
 	Volumes     []Volume `yaml:"volumes" doc:"merged with the profile's by target"`
 	Ulimits     []Ulimit `yaml:"ulimits" doc:"merged with the profile's by name"`
 
+	Dimensions Dimensions `yaml:"dimensions" doc:"limits of what the service's processes use together, by kolla-ansible's names, merged with the profile's by key"`
+
 	StopSignal      string        `yaml:"stop_signal" doc:"default: the image's, else SIGTERM"`
 	StopGracePeriod time.Duration `yaml:"stop_grace_period" doc:"time to stop in before the service is killed (default 60s, or what version says)"`
 	Restart         string        `yaml:"restart" doc:"always (default), unless-stopped (not after a manual stop) or no"`
@@ -110,7 +112,7 @@ type Volume struct {
 	Propagation string `yaml:"propagation" doc:"of a host path: private (default), slave, shared, rprivate, rslave or rshared"`
 }
 
-// Ulimit is a resource limit, named as in ulimit(1).
+// Ulimit is a resource limit of each process, named as in ulimit(1).
 type Ulimit struct {
 	Origin `yaml:"-" json:"-"`
 

@@ -213,6 +213,9 @@ func (n *Node) validateService(name string, s Service, problems *report.Problems
 			bad("log_size", "expected a size such as 10MiB, got %q", s.LogSize)
 		}
 	}
+	if _, key, err := s.Dimensions.Parse(); err != nil {
+		bad("dimensions."+key, "%v", err)
+	}
 	for _, dep := range s.DependsOn {
 		if _, ok := n.Services[dep]; !ok {
 			bad("depends_on", "this node has no service %q%s", dep, report.DidYouMean(dep, slices.Sorted(maps.Keys(n.Services))))

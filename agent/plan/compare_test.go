@@ -36,6 +36,9 @@ func TestValueChanges(t *testing.T) {
 		"mapping":         {map[string]string{"A": "1", "B": "2"}, map[string]string{"A": "1", "B": "3", "C": ""}, "x: B=2, now B=3, C="},
 		"no mapping":      {map[string]string(nil), map[string]string{}, ""},
 		"mounts":          {[]containers.Mount{{Type: "bind", Source: "/a", Target: "/b"}}, []containers.Mount{{Type: "bind", Source: "/a", Target: "/b", ReadOnly: true, Propagation: "rslave"}}, "x: /a:/b, now /a:/b:ro,rslave"},
+		"a limit":         {containers.Dimensions{MemLimit: 1 << 30, CPUShares: 512}, containers.Dimensions{MemLimit: 1<<30 + 1, CPUShares: 512}, "x: mem_limit=1g, now mem_limit=1073741825"},
+		"a limit more":    {containers.Dimensions{}, containers.Dimensions{CpusetCpus: "0-3"}, "x: now also cpuset_cpus=0-3"},
+		"a limit less":    {containers.Dimensions{MemswapLimit: -1}, containers.Dimensions{}, "x: no longer memswap_limit=-1"},
 		"what has a form": {[]containers.Ulimit{{Name: "core", Soft: 1, Hard: 2}}, []containers.Ulimit(nil), `x: no longer {"name":"core","soft":1,"hard":2}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,6 +66,8 @@ func TestSpecChangesOfEveryField(t *testing.T) {
 			field.Set(reflect.ValueOf(map[string]string{"A": "b"}))
 		case reflect.Slice:
 			field.Set(reflect.MakeSlice(field.Type(), 1, 1))
+		case reflect.Struct:
+			field.Field(0).SetInt(7)
 		default:
 			t.Fatalf("no value for %s", spec.Field(i).Name)
 		}

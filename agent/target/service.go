@@ -44,6 +44,7 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 			Mounts: b.mounts(), StopSignal: f.StopSignal, Restart: containers.Restart(f.Restart), LogFiles: f.LogFiles,
 		},
 	}
+	s.Spec.Dimensions, _, _ = f.Dimensions.Parse() // validated with the node file
 	if f.LogSize != "" {
 		s.Spec.LogSize, _ = units.RAMInBytes(f.LogSize) // validated with the node file
 	}

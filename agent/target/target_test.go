@@ -194,6 +194,17 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestDimensionsAreOfTheContainer(t *testing.T) {
+	target, err := readText(t, strings.Replace(base, "FIELDS", "dimensions: {mem_limit: 2g, cpuset_cpus: 0-1}", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := containers.Dimensions{MemLimit: 2 << 30, CpusetCpus: "0-1"}
+	if !slices.ContainsFunc(target.Services, func(s generation.Service) bool { return s.Spec.Dimensions == want }) {
+		t.Errorf("no service has %+v", want)
+	}
+}
+
 // Secrets are kept out of messages also when the node file is incomplete without
 // the command line.
 func TestRedactorOfTheNodeFile(t *testing.T) {

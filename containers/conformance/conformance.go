@@ -67,6 +67,7 @@ func Run(t *testing.T, subject Subject) {
 		{"load", loadTests},
 		{"create", createTests},
 		{"environment", environmentTests},
+		{"dimensions", dimensionTests},
 		{"mounts", mountTests},
 		{"lifecycle", lifecycleTests},
 		{"update", updateTests},

@@ -141,6 +141,7 @@ func (s *suite) specs(t *testing.T) map[string]containers.Spec {
 	full.WorkingDir, full.User, full.StopSignal = "/tmp", "0:0", "SIGINT"
 	full.Privileged, full.PID, full.IPC, full.Cgroup = true, "host", "host", "host"
 	full.Restart, full.LogSize, full.LogFiles = containers.RestartUnlessStopped, 1<<20, 3
+	full.Dimensions.MemLimit = 64 << 20
 	full.Ulimits = []containers.Ulimit{{Name: "nofile", Soft: 1000, Hard: 2000}, {Name: "core", Soft: 0, Hard: 0}}
 	full.Mounts = []containers.Mount{
 		{Type: containers.Bind, Source: dir + "/", Target: "/z/shared/", Propagation: "rshared"},
@@ -159,6 +160,10 @@ func (s *suite) specs(t *testing.T) map[string]containers.Spec {
 	confined.Devices = []string{"/dev/full", "/dev/null"}
 	confined.Env, confined.Mounts = map[string]string{}, []containers.Mount{}
 	confined.LogSize = 4096
+	confined.Dimensions = containers.Dimensions{
+		MemLimit: 64 << 20, MemReservation: 32 << 20, MemswapLimit: -1,
+		CPUPeriod: 50000, CPUQuota: 25000, CPUShares: 512, CpusetCpus: "0", CpusetMems: "0",
+	}
 	return map[string]containers.Spec{"smallest": smallest, "same as the image": same, "full": full, "confined": confined}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/runtime/restart"
 	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/conformance"
@@ -154,8 +155,12 @@ func TestContainerd(t *testing.T) {
 		must(t, err)
 		changed.Process.Args = []string{"/bin/true"}
 		changed.Root.Readonly = true
+		limit, shares := int64(64<<20), uint64(512)
+		changed.Linux.Resources.Memory = &specs.LinuxMemory{Limit: &limit}
+		changed.Linux.Resources.CPU = &specs.LinuxCPU{Shares: &shares, Cpus: "0"}
 		must(t, c.Update(t.Context(), client.UpdateContainerOpts(client.WithSpec(changed))))
 		want.Entrypoint, want.ReadOnly = []string{"/bin/true"}, true
+		want.Dimensions = containers.Dimensions{MemLimit: 64 << 20, CPUShares: 512, CpusetCpus: "0"}
 		got, err = engine.Inspect(t.Context(), id)
 		must(t, err)
 		if !reflect.DeepEqual(got.Spec, want) {

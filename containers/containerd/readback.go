@@ -116,6 +116,9 @@ func changed(spec *containers.Spec, nowText, wasText []byte) error {
 	if differ(now.Mounts, was.Mounts) {
 		spec.Mounts = mountsNow(now.Mounts)
 	}
+	if differ(now.Linux.Resources, was.Linux.Resources) {
+		spec.Dimensions = dimensionsNow(now.Linux.Resources, spec.Dimensions)
+	}
 	if differ(now.Linux.Devices, was.Linux.Devices) {
 		spec.Devices = nil
 		for _, d := range now.Linux.Devices {
@@ -138,6 +141,9 @@ func fill(s *specs.Spec) {
 	}
 	if s.Linux == nil {
 		s.Linux = &specs.Linux{}
+	}
+	if s.Linux.Resources == nil {
+		s.Linux.Resources = &specs.LinuxResources{}
 	}
 }
 

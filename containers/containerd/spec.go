@@ -16,6 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/failure"
 )
@@ -50,6 +51,7 @@ func (e *Engine) toOCI(ctx context.Context, c *ctr.Container, spec containers.Sp
 		user(spec, image),
 		namespacesOf(spec),
 		mounts(spec, e.volume),
+		dimensions(spec.Dimensions, host.Real().LimitsSwap()),
 	}
 	if spec.Privileged {
 		opts = append(opts, oci.WithPrivileged, oci.WithHostDevices, oci.WithAllDevicesAllowed)

@@ -32,6 +32,9 @@ func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, erro
 		return "", e.fail(doing, err)
 	}
 	id, err := e.create(ctx, spec, v2)
+	if err == nil {
+		err = e.checkDimensions(ctx, id, spec)
+	}
 	if err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()

@@ -190,6 +190,12 @@ func TestDocker(t *testing.T) {
 		if want.Restart = "always"; !reflect.DeepEqual(c.Spec, want) {
 			t.Errorf("read back %+v, want %+v", c.Spec, want)
 		}
+		must(t, exec.Command("docker", "-H", daemon.Socket, "update", "--cpu-shares=512", "--cpus=0.5", id).Run())
+		c, err = engine.Inspect(t.Context(), id)
+		must(t, err)
+		if want := (containers.Dimensions{CPUShares: 512, CPUPeriod: 100_000, CPUQuota: 50_000}); c.Spec.Dimensions != want {
+			t.Errorf("read back %+v, want %+v", c.Spec.Dimensions, want)
+		}
 	})
 
 	t.Run("image removed", func(t *testing.T) {

@@ -27,6 +27,8 @@ func explicitIn(spec containers.Spec) explicit {
 		"cgroup":      spec.Cgroup != "",
 		"stop_signal": spec.StopSignal != "",
 		"log":         spec.LogSize != 0,
+
+		"memswap_limit": spec.Dimensions.MemswapLimit != 0,
 	} {
 		if set {
 			a[field] = true

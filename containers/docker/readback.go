@@ -45,6 +45,7 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		CapDrop:     host.CapDrop,
 		Devices:     devices(host.Devices),
 		Mounts:      mounts(c),
+		Dimensions:  fromResources(host.Resources, set["memswap_limit"]),
 		Restart:     containers.Restart(host.RestartPolicy.Name),
 	}
 	delete(spec.Labels, explicitLabel)

@@ -45,6 +45,7 @@ func toDocker(spec containers.Spec, cgroupV2 bool) (*container.Config, *containe
 		CapDrop:        spec.CapDrop,
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyMode(spec.Restart)},
 		LogConfig:      logConfig(spec),
+		Resources:      toResources(spec.Dimensions),
 	}
 	if spec.Cgroup == "" && cgroupV2 {
 		host.CgroupnsMode = container.CgroupnsModePrivate // regardless of the engine's default
