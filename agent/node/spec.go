@@ -117,7 +117,7 @@ func KollaConfig(s generation.Service) ([]byte, error) {
 			c.Directories = append(c.Directories, kolla.Directory{Path: dir, Owner: p.Owner, Perm: p.Perm})
 			continue
 		}
-		c.Permissions = append(c.Permissions, kolla.Permission{Path: p.Path, Owner: p.Owner, Perm: p.Perm, Recurse: p.Recurse})
+		c.Permissions = append(c.Permissions, kolla.Permission{Path: p.Path, Owner: p.Owner, Perm: p.Perm, Recurse: p.Recurse, Exclude: p.Exclude})
 	}
 	return kolla.Marshal(c)
 }

@@ -3,6 +3,7 @@ package nodefile
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/kollet/kollet/configs/kolla"
@@ -35,16 +36,33 @@ func validateContract(s Service, bad func(string, string, ...any)) {
 		if strings.HasSuffix(p.Path, "/") && strings.ContainsAny(p.Path, "*?[") {
 			bad(key+".path", "a directory that is created cannot be a pattern, got %q; remove the final slash", p.Path)
 		}
-		validateAccess(p.Owner, p.Perm, func(field, format string, args ...any) { bad(key+"."+field, format, args...) })
+		badField := func(field, format string, args ...any) { bad(key+"."+field, format, args...) }
+		if p.Perm != "" || strings.HasSuffix(p.Path, "/") {
+			validateAccess(p.Owner, p.Perm, badField)
+		} else {
+			validateOwner(p.Owner, badField)
+		}
+		if len(p.Exclude) > 0 && !p.Recurse {
+			badField("exclude", "it does nothing without recurse; set recurse: true, or remove it")
+		}
+		for j, expr := range p.Exclude {
+			if _, err := regexp.Compile(expr); err != nil { // as kollet-start does
+				badField(fmt.Sprintf("exclude[%d]", j), "%v", err)
+			}
+		}
 	}
 }
 
 // validateAccess checks an owner and a mode.
 func validateAccess(owner, perm string, bad func(string, string, ...any)) {
-	if !kolla.IsOwner(owner) {
-		bad("owner", "expected a user or user:group of the image, by name, got %q", owner)
-	}
+	validateOwner(owner, bad)
 	if !kolla.IsPerm(perm) {
 		bad("perm", "expected four octal digits, such as \"0600\", got %q", perm)
+	}
+}
+
+func validateOwner(owner string, bad func(string, string, ...any)) {
+	if !kolla.IsOwner(owner) {
+		bad("owner", "expected a user or user:group of the image, by name, got %q", owner)
 	}
 }

@@ -139,10 +139,11 @@ type ConfigFile struct {
 
 // Permission sets the owner and mode of a path in the container at start.
 type Permission struct {
-	Path    string `yaml:"path" json:"path" doc:"may contain * and ?; with a trailing slash, a directory that is created if it is missing"`
-	Owner   string `yaml:"owner" json:"owner" doc:"user, or user:group, in the container"`
-	Perm    string `yaml:"perm" json:"perm" doc:"mode, such as \"0755\""`
-	Recurse bool   `yaml:"recurse" json:"recurse,omitempty" doc:"apply to everything below it too"`
+	Path    string   `yaml:"path" json:"path" doc:"may contain * and ?; with a trailing slash, a directory that is created if it is missing"`
+	Owner   string   `yaml:"owner" json:"owner" doc:"user, or user:group, in the container"`
+	Perm    string   `yaml:"perm" json:"perm" doc:"mode, such as \"0755\"; without it modes stay as they are"`
+	Recurse bool     `yaml:"recurse" json:"recurse,omitempty" doc:"apply to everything below it too"`
+	Exclude []string `yaml:"exclude" json:"exclude,omitempty" doc:"with recurse: regular expressions, searched in full paths; what all of them match is left alone"`
 }
 
 // Probe is one condition of health: exactly one of Exec, TCP, Unix, HTTP, AMQP and

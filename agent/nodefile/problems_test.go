@@ -175,6 +175,12 @@ func TestProblems(t *testing.T) {
 			`node.yaml:15:7: services.one.healthcheck[0]: expected exactly one of exec, tcp, unix, http, amqp and ovsdb`,
 			`node.yaml:16:7: services.one.healthcheck[1]: expected exactly one of exec, tcp, unix, http, amqp and ovsdb`,
 		}},
+		"permissions": {own("permissions:\n- {path: /a, owner: nova}\n- {path: /a/, owner: nova}\n- {path: /a, perm: '0600'}\n- {path: /a, owner: nova, exclude: [x]}\n- {path: /a, owner: nova, recurse: true, exclude: [x, '(?=x)']}"), []string{
+			`node.yaml:7:7: services.one.permissions[1].perm: expected four octal digits, such as "0600", got ""`,
+			`node.yaml:8:7: services.one.permissions[2].owner: expected a user or user:group of the image, by name, got ""`,
+			`node.yaml:9:31: services.one.permissions[3].exclude: it does nothing without recurse; set recurse: true, or remove it`,
+			"node.yaml:10:59: services.one.permissions[4].exclude[1]: error parsing regexp: invalid or unsupported Perl syntax: `(?=`",
+		}},
 		"requires": {own("requires:\n- {tcp: 'a:1', amqp: 'amqp://a'}\n- {tcp: 'a:1', stable: 2s}\n- {tcp: 'a:1', ca_file: /ca}\n- {tcp: 'a:1', timeout: 0s}\n- {tcp: 'a:1', intervall: 1s}"), []string{
 			"node.yaml:10:20: services.one.requires[4].intervall: unknown key; did you mean interval?",
 		}},

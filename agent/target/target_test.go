@@ -12,6 +12,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs/redact"
 	"github.com/kollet/kollet/containers"
 )
@@ -80,6 +81,41 @@ func TestDescribe(t *testing.T) {
 	s.Argv = []string{"nova-compute", "-v"}
 	if data, err := node.KollaConfig(s); err != nil || json.Unmarshal(data, &got) != nil || got.Command != "nova-compute -v" {
 		t.Errorf("got %s, %v", data, err)
+	}
+}
+
+func TestDescribePermissions(t *testing.T) {
+	s := generation.Service{Name: "nova", Argv: []string{"nova-compute"}, Permissions: []nodefile.Permission{
+		{Path: "/var/lib/nova", Owner: "nova", Recurse: true, Exclude: []string{"/instances/"}},
+		{Path: "/var/log/kolla/", Owner: "nova:kolla", Perm: "2775"},
+	}}
+	data, err := node.KollaConfig(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{
+  "command": "nova-compute",
+  "directories": [
+    {
+      "path": "/var/log/kolla",
+      "owner": "nova:kolla",
+      "perm": "2775"
+    }
+  ],
+  "permissions": [
+    {
+      "path": "/var/lib/nova",
+      "owner": "nova",
+      "recurse": true,
+      "exclude": [
+        "/instances/"
+      ]
+    }
+  ]
+}
+`
+	if string(data) != want {
+		t.Errorf("got %s, want %s", data, want)
 	}
 }
 

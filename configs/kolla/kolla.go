@@ -44,7 +44,7 @@ type Directory struct {
 type Permission struct {
 	Path    string   `json:"path"` // may be a pattern
 	Owner   string   `json:"owner"`
-	Perm    string   `json:"perm"`
+	Perm    string   `json:"perm,omitempty"` // empty: modes stay as they are
 	Recurse bool     `json:"recurse,omitempty"`
 	Exclude []string `json:"exclude,omitempty"` // Python regular expressions; only with Recurse
 }

@@ -39,7 +39,10 @@ func (c Config) Validate() error {
 	for i, p := range c.Permissions {
 		key := fmt.Sprintf("permissions[%d]", i)
 		v.path(key+".path", p.Path)
-		v.access(key, p.Owner, p.Perm)
+		v.owner(key, p.Owner)
+		if p.Perm != "" {
+			v.perm(key, p.Perm)
+		}
 		if len(p.Exclude) > 0 && !p.Recurse {
 			v.bad(key+".exclude", "does nothing without recurse; set recurse or drop it")
 		}
@@ -60,9 +63,17 @@ func (v *validator) path(key, value string) {
 }
 
 func (v *validator) access(key, who, mode string) {
+	v.owner(key, who)
+	v.perm(key, mode)
+}
+
+func (v *validator) owner(key, who string) {
 	if !IsOwner(who) {
 		v.bad(key+".owner", "is %q; expected a user or user:group of the image, by name", who)
 	}
+}
+
+func (v *validator) perm(key, mode string) {
 	if !IsPerm(mode) {
 		v.bad(key+".perm", "is %q; expected four octal digits, such as 0600", mode)
 	}
