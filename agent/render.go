@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/target"
 )
 
@@ -18,14 +21,13 @@ func (a *Agent) Render(opts target.Options, dir string) ([]string, error) {
 	var paths []string
 	for _, s := range t.Services {
 		for i, f := range s.Files {
-			to := filepath.Join(dir, s.Name, f.Dest)
-			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			path := filepath.Join(dir, s.Name, f.Dest)
+			if err := write(path, t.Files[s.Name][i]); err != nil {
 				return paths, fmt.Errorf("render %s: %w", s.Name, err)
 			}
-			if err := os.WriteFile(to, t.Files[s.Name][i].Content, 0o600); err != nil {
-				return paths, fmt.Errorf("render %s: %w", s.Name, err)
+			if !f.Directory {
+				paths = append(paths, path)
 			}
-			paths = append(paths, to)
 		}
 	}
 	return paths, nil
@@ -35,4 +37,20 @@ func (a *Agent) Render(opts target.Options, dir string) ([]string, error) {
 // path in a container, or its last part.
 func (a *Agent) Explain(opts target.Options, file string) ([]target.Explained, error) {
 	return target.Explain(a.node, opts, file)
+}
+
+func write(path string, f generation.Rendered) error {
+	if f.Directory {
+		return os.MkdirAll(path, 0o700)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if f.Link == "" {
+		return os.WriteFile(path, f.Content, 0o600)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier run
+		return err
+	}
+	return os.Symlink(f.Link, path)
 }

@@ -28,26 +28,13 @@ func (r *Renderer) layers(service string, f File, all *report.Problems) []layer 
 		bad("format is %q; expected ini or text", f.Format)
 	}
 	base := layer{text: text{key: f.Where, service: service, oneLine: f.Format == "ini"}, template: true}
-	switch {
-	case f.Template != "":
+	base.file, base.body = f.Where+".content", f.Content
+	if f.Template != "" {
 		file, body, err := r.template(f.Template)
 		if err != nil {
 			bad("%w", err)
 		}
 		base.file, base.body = file, string(body)
-	case f.Source != "":
-		body, err := os.ReadFile(f.Source)
-		if err != nil {
-			bad("%w", readError("source", f.Source, err))
-		}
-		if len(f.Overrides) > 0 {
-			bad("a source is copied unchanged and has no overrides; use template or content")
-		}
-		base.file, base.body, base.template = f.Source, string(body), false
-	case f.Content != "":
-		base.file, base.body = f.Where+".content", f.Content
-	default:
-		bad("has no content; set template, source or content")
 	}
 	layers := []layer{base}
 	for _, pattern := range f.Overrides {

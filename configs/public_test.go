@@ -69,17 +69,6 @@ func TestOverridesAreShownWithoutSecrets(t *testing.T) {
 	}
 }
 
-func TestSourcesAreNotShown(t *testing.T) {
-	dir := tree(t, map[string]string{"keyring": "\x00\xffopaque {{ not a template }}"})
-	out := render(t, newRenderer(t, configs.Inputs{}), "s", configs.File{Where: "w", Source: dir + "/keyring"})
-	if got, want := string(out.Content), "\x00\xffopaque {{ not a template }}"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := string(out.Public), "<29 bytes, not shown>\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestRenderingTwiceGivesTheSame(t *testing.T) {
 	in := configs.Inputs{Vars: map[string]any{"m": map[string]any{"b": 1, "a": 2, "c": 3, "e": 4, "d": 5}}}
 	f := configs.File{Where: "w", Content: "{{ range $k, $v := .vars.m }}{{ $k }}{{ $v }} {{ end }}{{ toJson .vars.m }}"}

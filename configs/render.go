@@ -31,12 +31,10 @@ type Inputs struct {
 	Place     func(key string) report.Place // of a key in the node file; nil: unknown
 }
 
-// File is one config file to render. Exactly one of Template, Source and Content
-// is set.
+// File is one config file to render, from its Template if that is set, else from Content.
 type File struct {
 	Where     string // key in the node file, for errors: services.nova-compute.config[0]
 	Template  string // name of a built-in template, or of a file below Inputs.Templates, which wins
-	Source    string // path on this machine, copied as it is
 	Content   string // a template, inline
 	Name      string // file name in the generation, unique within its service
 	Format    string // "ini": overrides are merged key by key; "text": the last override replaces the whole file
@@ -208,13 +206,13 @@ func (r *Renderer) addINI(l layer, err error, all *report.Problems) {
 	}
 }
 
+// Withheld is what people are shown of a file that may hold anything.
+func Withheld(size int) []byte { return fmt.Appendf(nil, "<%d bytes, not shown>\n", size) }
+
 // public renders a file for people to read. It never fails: a file that is not
 // text, or cannot be rendered without the values of secrets, is not shown.
 func (r *Renderer) public(layers []layer, f File, size int) string {
-	withheld := fmt.Sprintf("<%d bytes, not shown>\n", size)
-	if f.Source != "" {
-		return withheld
-	}
+	withheld := string(Withheld(size))
 	var failed report.Problems
 	shown := r.build(layers, f, public, &failed)
 	if failed.Len() > 0 || !utf8.ValidString(shown) {

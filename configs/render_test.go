@@ -144,10 +144,7 @@ func TestFilesThatAreWrong(t *testing.T) {
 		file configs.File
 		want string
 	}{
-		{"nothing in it", configs.File{}, "set template, source or content"},
 		{"unknown format", configs.File{Content: "x", Format: "yaml"}, `format is "yaml"; expected ini or text`},
-		{"absent source", configs.File{Source: "/no/such/file"}, "source /no/such/file does not exist"},
-		{"source with overrides", configs.File{Source: "/dev/null", Overrides: []string{"a"}}, "has no overrides"},
 		{"override outside", configs.File{Content: "x", Overrides: []string{"../x"}}, "is outside the overrides directory"},
 		{"bad override", configs.File{Content: "[a]\n", Format: "ini", Overrides: []string{"bad.conf"}}, "bad.conf:1: w: expected a section"},
 		{"bad override, another line", configs.File{Content: "[a]\n", Format: "ini", Overrides: []string{"bad.conf"}}, "bad.conf:3: w: expected key = value"},
@@ -157,6 +154,14 @@ func TestFilesThatAreWrong(t *testing.T) {
 			_, err := r.Render("s", c.file)
 			wantError(t, err, c.want)
 		})
+	}
+}
+
+func TestEmptyFile(t *testing.T) {
+	for _, format := range []string{"text", "ini"} {
+		if out := render(t, newRenderer(t, configs.Inputs{}), "s", configs.File{Where: "w", Format: format}); out.Omitted || len(out.Content) > 0 {
+			t.Errorf("%s: got %+v", format, out)
+		}
 	}
 }
 

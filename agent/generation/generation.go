@@ -79,13 +79,21 @@ func (i Image) Reference() string {
 	return i.ID
 }
 
-// File is a rendered file of a service.
+// File is a rendered file of a service. A directory is followed by the files in it, which
+// are Parts.
 type File struct {
 	Name   string `json:"name"` // in the service's configuration directory
 	Dest   string `json:"dest"` // in the container
 	Owner  string `json:"owner"`
 	Perm   string `json:"perm"`
-	SHA256 string `json:"sha256"`
+	SHA256 string `json:"sha256"` // of what the file holds, or of the link's target; empty for a directory
+
+	Directory bool   `json:"directory,omitempty"`
+	Link      string `json:"link,omitempty"` // target of a symbolic link
+	Part      bool   `json:"part,omitempty"` // it is copied with the directory that it is in
+	Merge     bool   `json:"merge,omitempty"`
+	// Preserve: the file in the generation has its owner, as UID:GID, its mode and its time.
+	Preserve bool `json:"preserve_properties,omitempty"`
 }
 
 // Fingerprint returns a hash of what a service's container is created from. A

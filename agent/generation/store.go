@@ -40,6 +40,10 @@ type Rendered struct {
 	Name    string
 	Content []byte
 	Public  []byte // without secrets
+
+	Directory bool
+	Link      string      // target of a symbolic link, instead of Content
+	Keep      *Properties // nil: only kollet's own can read it
 }
 
 func (s Store) generations() string { return filepath.Join(s.Dir, "generations") }
@@ -181,27 +185,6 @@ func (s Store) write(tmp string, g Generation, files map[string][]Rendered, prep
 		return err
 	}
 	return durable.SyncFS(tmp)
-}
-
-func writeFiles(dir string, files []Rendered) error {
-	config, public := filepath.Join(dir, "config"), filepath.Join(dir, "public")
-	for _, d := range []string{config, public} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return err
-		}
-	}
-	for _, f := range files {
-		if err := os.WriteFile(filepath.Join(config, f.Name), f.Content, 0o400); err != nil {
-			return err
-		}
-		if f.Public == nil {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(public, f.Name), f.Public, 0o400); err != nil {
-			return err
-		}
-	}
-	return errors.Join(os.Chmod(config, 0o500), os.Chmod(public, 0o500))
 }
 
 // Remove deletes a generation, if it exists. It renames the directory first, so a

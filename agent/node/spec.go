@@ -96,6 +96,10 @@ const KollaStart = "kolla_start"
 // copy where (kolla: docker/base/set_configs.py).
 const ConfigName = "config.json"
 
+// literal writes a name as a pattern that matches nothing else, as Python's glob.escape
+// does: sources are patterns.
+var literal = strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]")
+
 // KollaConfig tells kollet-start, and the start script of Kolla's images, what to
 // apply.
 func KollaConfig(s generation.Service) ([]byte, error) {
@@ -110,7 +114,14 @@ func KollaConfig(s generation.Service) ([]byte, error) {
 		}
 	}
 	for _, f := range s.Files {
-		c.ConfigFiles = append(c.ConfigFiles, kolla.ConfigFile{Source: gate.Config + "/" + f.Name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm})
+		if f.Part {
+			continue // it is copied with its directory
+		}
+		copied := kolla.ConfigFile{Source: gate.Config + "/" + literal.Replace(f.Name), Dest: f.Dest, Merge: f.Merge, PreserveProperties: f.Preserve}
+		if !f.Preserve {
+			copied.Owner, copied.Perm = f.Owner, f.Perm
+		}
+		c.ConfigFiles = append(c.ConfigFiles, copied)
 	}
 	for _, p := range s.Permissions {
 		if dir, ok := strings.CutSuffix(p.Path, "/"); ok {

@@ -21,6 +21,7 @@ func FuzzParse(f *testing.F) {
 		"services:\n  libvirt: {ulimits: [{name: nofile, soft: -1}], config: [{content: x, dest: /a, owner: a, perm: '0600'}], guests: {protect: false}}\n",
 		"services:\n  libvirt: {requires: [{amqp: 'amqp://a:1', ca_file: /a, timeout: 1s}, {http: ''}]}\n",
 		"services:\n  libvirt: {dimensions: {mem_limit: 4g, memswap_limit: -1, cpu_quota: -1, cpuset_cpus: '0-3,8', blkio_weight: 10}}\n",
+		"services:\n  libvirt: {config: [{source: '/a/*', dest: /b/, preserve_properties: true, merge: true}, {content: '', dest: /c, owner: a, perm: '0600', optional: true}], permissions: [{path: /d, owner: a, recurse: true, exclude: ['^x']}]}\n",
 		"services:\n  libvirt: {dimensions: {mem_limit: 1.5e9zz, kernel_memory: 1, ulimits: []}}\n",
 	} {
 		f.Add([]byte(seed))
@@ -64,7 +65,10 @@ func checkNode(t *testing.T, node *nodefile.Node) {
 		}
 		for _, c := range s.Config {
 			dest := "config " + path.Clean(c.Dest)
-			if !path.IsAbs(c.Dest) || seen[dest] || c.Key == "" || c.Line == 0 || c.Owner == "" || c.Perm == "" {
+			if c.Source != "" && strings.HasSuffix(c.Dest, "/") {
+				dest = "config " + path.Join(c.Dest, path.Base(c.Source))
+			}
+			if !path.IsAbs(c.Dest) || seen[dest] || c.Key == "" || c.Line == 0 || (c.Owner == "" || c.Perm == "") != c.PreserveProperties {
 				t.Errorf("config %+v", c)
 			}
 			seen[dest] = true

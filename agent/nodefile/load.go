@@ -141,7 +141,7 @@ func (n *Node) mergeServices(base map[string]Service, problems *report.Problems)
 		}
 		setOrigins(&service, n.own, key)
 		service.Volumes = mergeBy(mounts, service.Volumes, problems, func(m Volume) (string, Origin) { return path.Clean(m.Target), m.Origin })
-		service.Config = mergeBy(config, service.Config, problems, func(f ConfigFile) (string, Origin) { return path.Clean(f.Dest), f.Origin })
+		service.Config = mergeBy(config, service.Config, problems, func(f ConfigFile) (string, Origin) { return f.identity(), f.Origin })
 		service.Ulimits = mergeBy(ulimits, service.Ulimits, problems, func(u Ulimit) (string, Origin) { return u.Name, u.Origin })
 		n.Services[name] = service
 	}

@@ -44,7 +44,7 @@ func TestMerge(t *testing.T) {
 		"mounts of nothing":       {"volumes:", func(s nodefile.Service) any { return mounts(s) }, same},
 		"mounts of an empty list": {"volumes: []", func(s nodefile.Service) any { return mounts(s) }, same},
 		"config replaced whole": {"config: [{content: x, dest: /etc/b, owner: nova, perm: '0644'}]", func(s nodefile.Service) any {
-			return []string{s.Config[0].Template, s.Config[1].Template, s.Config[1].Content}
+			return []string{s.Config[0].Template, s.Config[1].Template, *s.Config[1].Content}
 		}, []string{"a", "", "x"}},
 		"ulimit by name": {"ulimits: [{name: memlock, soft: -1, hard: -1}]", func(s nodefile.Service) any {
 			return []int64{s.Ulimits[0].Soft, s.Ulimits[1].Soft, int64(len(s.Ulimits))}

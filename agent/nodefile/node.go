@@ -121,20 +121,23 @@ type Ulimit struct {
 	Hard int64  `yaml:"hard" doc:"-1: unlimited"`
 }
 
-// ConfigFile is a file that is rendered once and installed once in the container.
-// Exactly one of Template, Source and Content is set.
+// ConfigFile is a file, or what Source names, that is rendered once and installed once
+// in the container. Exactly one of Template, Source and Content is set.
 type ConfigFile struct {
 	Origin `yaml:"-" json:"-"`
 
 	Template  string   `yaml:"template" doc:"built-in template, or a file in the templates directory, which takes precedence"`
-	Source    string   `yaml:"source" doc:"path on the host, copied unchanged"`
-	Content   string   `yaml:"content" doc:"a template, inline"`
-	Dest      string   `yaml:"dest" doc:"path in the container"`
+	Source    string   `yaml:"source" doc:"file or directory on the host, or a pattern such as /etc/ceph/*.keyring, copied unchanged"`
+	Content   *string  `yaml:"content" doc:"a template, inline; \"\": an empty file"`
+	Dest      string   `yaml:"dest" doc:"path in the container; with a trailing slash, the directory into which source is copied"`
 	Owner     string   `yaml:"owner" doc:"user, or user:group, in the container"`
-	Perm      string   `yaml:"perm" doc:"mode, such as \"0600\""`
+	Perm      string   `yaml:"perm" doc:"mode, such as \"0600\"; directories can be entered by those who can read them"`
 	Format    string   `yaml:"format" doc:"ini: overrides are merged key by key; text (default): the last override replaces the file"`
 	Overrides []string `yaml:"overrides" doc:"paths in the overrides directory, later ones take precedence; {service} and {host} are replaced"`
-	Optional  bool     `yaml:"optional" doc:"omit the file if its template renders to nothing"`
+	Optional  bool     `yaml:"optional" doc:"omit the file if its template renders to nothing, or its source does not exist"`
+
+	Merge              bool `yaml:"merge" doc:"of a source: keep what else the image has in the directory; otherwise the image's directory is replaced"`
+	PreserveProperties bool `yaml:"preserve_properties" doc:"of a source: keep its mode, numeric owner and time, instead of owner and perm; with merge also symbolic links"`
 }
 
 // Permission sets the owner and mode of a path in the container at start.

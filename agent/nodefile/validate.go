@@ -301,26 +301,7 @@ func validateEntries(s Service, problems *report.Problems) {
 		}
 	}
 	for _, f := range s.Config {
-		sources := 0
-		for _, set := range []bool{f.Template != "", f.Source != "", f.Content != ""} {
-			if set {
-				sources++
-			}
-		}
-		if sources != 1 {
-			problems.Addf(f.Place, f.Key, "expected exactly one of template, source and content")
-		}
-		if !path.IsAbs(f.Dest) || strings.HasSuffix(f.Dest, "/") {
-			problems.Addf(f.Place, f.Key+".dest", "expected the absolute path of a file in the container, got %q", f.Dest)
-		}
-		if f.Owner == "" || f.Perm == "" {
-			problems.Addf(f.Place, f.Key, "owner and perm are required, such as owner: nova, perm: \"0600\"")
-		} else {
-			validateAccess(f.Owner, f.Perm, func(field, format string, args ...any) { problems.Addf(f.Place, f.Key+"."+field, format, args...) })
-		}
-		if f.Format != "ini" && f.Format != "text" {
-			problems.Addf(f.Place, f.Key+".format", "expected ini or text, got %q", f.Format)
-		}
+		f.validate(problems)
 	}
 	for _, p := range s.Healthcheck {
 		p.validate(problems)

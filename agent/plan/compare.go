@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
 
@@ -81,11 +82,13 @@ func compareFiles(store generation.Store, s generation.Service, files []generati
 	for _, f := range s.Files {
 		before, exists := was[f.Dest]
 		delete(was, f.Dest)
-		if exists && before.SHA256 == f.SHA256 && before.Owner == f.Owner && before.Perm == f.Perm {
+		same := before
+		same.Name = f.Name
+		if exists && same == f {
 			continue
 		}
 		text := ""
-		if exists {
+		if exists && !before.Directory && before.Link == "" {
 			data, err := os.ReadFile(filepath.Join(store.Public(number, s.Name), before.Name))
 			if err != nil {
 				return nil, fmt.Errorf("compare %s of %s: %w", f.Dest, s.Name, err)
@@ -96,6 +99,12 @@ func compareFiles(store generation.Store, s generation.Service, files []generati
 		switch {
 		case exists && (before.Owner != f.Owner || before.Perm != f.Perm):
 			change.Note = fmt.Sprintf("owner %s, mode %s; now owner %s, mode %s", before.Owner, before.Perm, f.Owner, f.Perm)
+		case f.Directory && !exists:
+			change.Note = "new directory"
+		case f.Link != "":
+			change.Note = "symbolic link to " + f.Link
+		case f.Directory, exists && before.Merge != f.Merge, exists && before.Part != f.Part, exists && before.Preserve != f.Preserve:
+			change.Note = "how it is copied changes"
 		case exists && change.Diff == "":
 			change.Note = "a secret in it changes"
 		case !exists && change.Diff == "":
@@ -104,7 +113,19 @@ func compareFiles(store generation.Store, s generation.Service, files []generati
 		changes = append(changes, change)
 	}
 	for _, dest := range slices.Sorted(maps.Keys(was)) {
-		changes = append(changes, FileChange{Path: dest, Note: "reverts to the image's file"})
+		note := "reverts to the image's file"
+		if replaces(s.Files, dest) {
+			note = "removed"
+		}
+		changes = append(changes, FileChange{Path: dest, Note: note})
 	}
 	return changes, nil
+}
+
+// replaces reports whether one of the files is a directory that replaces the image's, with
+// all that is in it, at the parent of a path.
+func replaces(files []generation.File, dest string) bool {
+	return slices.ContainsFunc(files, func(f generation.File) bool {
+		return f.Directory && !f.Part && !f.Merge && strings.HasPrefix(dest, f.Dest+"/")
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -176,7 +177,9 @@ func (d *drifter) check(c containers.Container) {
 	d.mounted()
 	if c.State == containers.StateRunning {
 		for _, f := range s.Files {
-			d.copied(c.PID, f)
+			if !f.Directory && f.Link == "" { // what is in a directory is checked itself
+				d.copied(c.PID, f)
+			}
 		}
 	}
 }
@@ -191,35 +194,71 @@ func (d *drifter) mounted() {
 		d.add("mounted file", dir, "%v", err)
 		return
 	}
-	want := map[string]string{node.ConfigName: generation.Sum(description)}
+	want := map[string]generation.File{node.ConfigName: {SHA256: generation.Sum(description)}}
 	for _, f := range s.Files {
-		want[f.Name] = f.SHA256
+		want[f.Name] = f
 	}
-	entries, err := os.ReadDir(dir)
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		f, expected := want[name]
+		delete(want, name)
+		if !expected {
+			d.add("mounted file", path, "%s was added manually", path)
+		} else if err := unchanged(path, e, f); err != nil {
+			d.add("mounted file", path, "%v", err)
+		}
+		if e.IsDir() && !f.Directory {
+			return fs.SkipDir
+		}
+		return nil
+	})
 	if err != nil {
 		d.add("mounted file", dir, "the directory of mounted files cannot be read: %v", err)
 		return
 	}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		sum, expected := want[e.Name()]
-		delete(want, e.Name())
-		if !expected {
-			d.add("mounted file", path, "%s was added manually", path)
-			continue
-		}
-		data, err := os.ReadFile(path)
-		switch {
-		case err != nil:
-			d.add("mounted file", path, "%v", err)
-		case generation.Sum(data) != sum:
-			d.add("mounted file", path, "%s was changed manually", path)
-		}
-	}
-	for name := range want {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
 		path := filepath.Join(dir, name)
 		d.add("mounted file", path, "%s was removed manually", path)
 	}
+}
+
+// unchanged returns an error unless a mounted file is what was written.
+func unchanged(path string, e fs.DirEntry, f generation.File) error {
+	changed := fmt.Errorf("%s was changed manually", path)
+	if f.Preserve {
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if keep, err := generation.PropertiesOf(info); err != nil || keep.Owner() != f.Owner || keep.Perm() != f.Perm {
+			return changed
+		}
+	}
+	switch {
+	case f.Directory && e.IsDir():
+		return nil
+	case f.Directory:
+		return changed
+	case f.Link != "":
+		if target, err := os.Readlink(path); err != nil || target != f.Link {
+			return changed
+		}
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if generation.Sum(data) != f.SHA256 {
+		return changed
+	}
+	return nil
 }
 
 // copied checks a file inside the container, as the container sees it. The container

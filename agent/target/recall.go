@@ -2,8 +2,6 @@ package target
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
@@ -30,14 +28,11 @@ func Recall(n *node.Node, number int) (*Target, error) {
 	t.Recalled, t.Redactor, t.Cloud = true, RedactorOf(n), CloudOf(n)
 	for _, s := range g.Services {
 		for _, f := range s.Files {
-			r := generation.Rendered{Name: f.Name}
-			if r.Content, err = os.ReadFile(filepath.Join(n.Store().Config(number, s.Name), f.Name)); err != nil {
-				return nil, fmt.Errorf("read generation %d: %w", number, err)
-			}
-			if generation.Sum(r.Content) != f.SHA256 {
+			r, changed, err := n.Store().Recall(number, s.Name, f)
+			if changed {
 				return nil, node.BadInput{Err: fmt.Errorf("cannot roll back to generation %d: %s of %s was changed manually; choose another generation (`kollet history`), or run `kollet upgrade`", number, f.Name, s.Name)}
 			}
-			if r.Public, err = os.ReadFile(filepath.Join(n.Store().Public(number, s.Name), f.Name)); err != nil {
+			if err != nil {
 				return nil, fmt.Errorf("read generation %d: %w", number, err)
 			}
 			t.Files[s.Name] = append(t.Files[s.Name], r)

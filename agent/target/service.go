@@ -181,37 +181,3 @@ func (b *builder) mounts() []containers.Mount {
 	}
 	return mounts
 }
-
-// render renders the service's files.
-func (b *builder) render(s *generation.Service) []generation.Rendered {
-	var files []generation.Rendered
-	for i, f := range b.from.Config {
-		name := fmt.Sprintf("%02d-%s", i, filepath.Base(f.Dest))
-		source := f.Source
-		if source != "" {
-			source = b.node.Path(source)
-		}
-		from := configs.File{
-			Where: f.Key, Name: name, Template: f.Template, Source: source, Content: f.Content,
-			Format: f.Format, Overrides: f.Overrides, Optional: f.Optional,
-		}
-		out, err := b.renderer.Render(b.name, from)
-		if err != nil {
-			b.problems.Add(report.Wrap(f.Place, err))
-			continue
-		}
-		if out.Omitted {
-			continue
-		}
-		if b.explain == f.Dest || b.explain == path.Base(f.Dest) {
-			explanation, err := b.renderer.Explain(b.name, from)
-			if err != nil {
-				b.problems.Add(report.Wrap(f.Place, err))
-			}
-			b.explained = append(b.explained, Explained{b.name, f.Dest, explanation})
-		}
-		files = append(files, generation.Rendered{Name: name, Content: out.Content, Public: out.Public})
-		s.Files = append(s.Files, generation.File{Name: name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm, SHA256: generation.Sum(out.Content)})
-	}
-	return files
-}

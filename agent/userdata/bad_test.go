@@ -44,6 +44,13 @@ func TestBadNodes(t *testing.T) {
 				n.Files = []userdata.File{{Path: "/etc/x.conf"}}
 			},
 		},
+		"directories that are given": {
+			node: "profile: none\nservices:\n  web:\n    image: web:1\n    config:\n      - {source: /etc/site, dest: /x, owner: root, perm: '0600'}\n      - {source: /etc/keys/*.key, dest: /y/, owner: root, perm: '0600'}\n      - {source: /etc/gone, dest: /z, owner: root, perm: '0600', optional: true}\n      - {source: /etc/si, dest: /w, owner: root, perm: '0600'}\n",
+			with: func(n *userdata.Node) {
+				n.Files = []userdata.File{{Path: "/etc/site/below/x.conf"}, {Path: "/etc/keys/a.key"}}
+			},
+			want: []string{"DIR/node.yaml:9:9: services.web.config[3].source: /etc/si is not copied to the node; "},
+		},
 		"a missing variable and an unused one": {
 			node: "profile: none\nvars: {rabit: x}\nservices:\n  web:\n    image: web:1\n    environment: {A: '{{ .vars.rabbit }}'}\n    volumes: ['{{ .vars.dir }}:/x']\n    config:\n      - {content: '{{ .vars.rabbit }}', dest: /x, owner: root, perm: '0600'}\n",
 			want: []string{

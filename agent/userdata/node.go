@@ -126,11 +126,24 @@ func (n Node) missing(files map[string]File, node *nodefile.Node, problems *repo
 	}
 	for _, service := range node.Services {
 		for _, f := range service.Config {
-			if f.Source != "" {
+			if f.Source != "" && !f.Optional && !sentFor(files, f.Source) {
 				need(f.Place, f.Key+".source", f.Source, "add --file "+f.Source+"=FILE")
 			}
 		}
 	}
+}
+
+// sentFor reports whether a file is sent that a source of config names, which may be a
+// directory or a pattern.
+func sentFor(files map[string]File, source string) bool {
+	for at := range files {
+		for ; at != "/" && at != "."; at = path.Dir(at) {
+			if match, err := path.Match(path.Clean(source), at); match && err == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // onImage reports whether the image has a file.

@@ -67,10 +67,14 @@ func (r *dryRun) service(name string, node *nodefile.Node) {
 		if f.Source != "" || r.notHere(f.Template) {
 			continue
 		}
-		_, err := r.Render(name, configs.File{
-			Where: f.Key, Name: fmt.Sprintf("%02d-%s", i, path.Base(f.Dest)), Template: f.Template, Content: f.Content,
+		in := configs.File{
+			Where: f.Key, Name: fmt.Sprintf("%02d-%s", i, path.Base(f.Dest)), Template: f.Template,
 			Format: f.Format, Overrides: f.Overrides, Optional: f.Optional,
-		})
+		}
+		if f.Content != nil {
+			in.Content = *f.Content
+		}
+		_, err := r.Render(name, in)
 		r.add(f.Place, err)
 	}
 	expand := func(key string, texts ...string) {

@@ -24,10 +24,10 @@ type Config struct {
 
 // ConfigFile is a file or directory to copy. Kolla rejects other keys.
 type ConfigFile struct {
-	Source             string `json:"source"` // may be a pattern
-	Dest               string `json:"dest"`   // a final slash makes it the directory to copy into
-	Owner              string `json:"owner"`  // user or user:group, by name
-	Perm               string `json:"perm"`   // four octal digits
+	Source             string `json:"source"`          // may be a pattern
+	Dest               string `json:"dest"`            // a final slash makes it the directory to copy into
+	Owner              string `json:"owner,omitempty"` // user or user:group, by name; empty with PreserveProperties
+	Perm               string `json:"perm,omitempty"`  // four octal digits; empty with PreserveProperties
 	Optional           bool   `json:"optional,omitempty"`
 	PreserveProperties bool   `json:"preserve_properties,omitempty"`
 	Merge              bool   `json:"merge,omitempty"` // into a directory that exists

@@ -26,7 +26,9 @@ func (c Config) Validate() error {
 		key := fmt.Sprintf("config_files[%d]", i)
 		v.path(key+".source", f.Source)
 		v.path(key+".dest", f.Dest)
-		v.access(key, f.Owner, f.Perm)
+		if !f.PreserveProperties || f.Owner+f.Perm != "" {
+			v.access(key, f.Owner, f.Perm)
+		}
 	}
 	for i, d := range c.Directories {
 		key := fmt.Sprintf("directories[%d]", i)

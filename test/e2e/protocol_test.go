@@ -61,6 +61,7 @@ func scenarios(t *testing.T, p *protocol) {
 		"drift is reported, and repaired by the next upgrade":        drift,
 		"old generations are removed with their images":              collection,
 		"a moved tag is noticed with --pull always":                  movedTag,
+		"directories and patterns of the host are copied once":       sourcesAreCopied,
 		"a restarted engine starts the services again":               engineRestart,
 	} {
 		t.Run(name, func(t *testing.T) { scenario(t, p) })
