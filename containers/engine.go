@@ -196,6 +196,8 @@ type Mount struct {
 	Target      string `json:"target"`
 	ReadOnly    bool   `json:"read_only,omitempty"`
 	Propagation string `json:"propagation,omitempty"` // of a bind mount: rprivate (default), rslave, rshared, or without the r
+	Size        int64  `json:"size,omitempty"`        // of a tmpfs, in bytes; 0: the kernel's default, half of the memory
+	Mode        string `json:"mode,omitempty"`        // of a tmpfs, such as 0755; empty: that of the image's directory, else 1777
 }
 
 // Ulimit is a resource limit, with the name from getrlimit(2) in lower case, such

@@ -19,6 +19,8 @@ var Limits = []string{"as", "core", "cpu", "data", "fsize", "locks", "memlock", 
 // containerName matches the names that both Docker and containerd accept.
 var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]+$`)
 
+var tmpfsMode = regexp.MustCompile(`^[0-7]{4}$`)
+
 var propagations = []string{"", "rprivate", "private", "rslave", "slave", "rshared", "shared"}
 
 // Check returns the first problem of a spec that no engine accepts, with the name
@@ -88,6 +90,12 @@ func checkMounts(mounts []Mount) error {
 			return fmt.Errorf("mount at %s: propagation %q; expected one of %q", target, m.Propagation, propagations[1:])
 		case m.Type != Bind && m.Propagation != "":
 			return fmt.Errorf("mount at %s: only bind mounts have a propagation", target)
+		case m.Type != Tmpfs && (m.Size != 0 || m.Mode != ""):
+			return fmt.Errorf("mount at %s: only a tmpfs has a size and a mode", target)
+		case m.Size < 0:
+			return fmt.Errorf("tmpfs at %s: size %d; expected a positive number of bytes", target, m.Size)
+		case m.Mode != "" && !tmpfsMode.MatchString(m.Mode):
+			return fmt.Errorf("tmpfs at %s: mode %q; expected four octal digits, such as 0755", target, m.Mode)
 		}
 		seen[target] = true
 	}
@@ -191,6 +199,12 @@ func (m Mount) String() string {
 	}
 	if m.Propagation != "" {
 		options = append(options, m.Propagation)
+	}
+	if m.Size != 0 {
+		options = append(options, "size="+size(m.Size))
+	}
+	if m.Mode != "" {
+		options = append(options, "mode="+m.Mode)
 	}
 	if len(options) > 0 {
 		text += ":" + strings.Join(options, ",")

@@ -110,6 +110,8 @@ type Volume struct {
 	Target      string `yaml:"target" doc:"path in the container"`
 	ReadOnly    bool   `yaml:"read_only" doc:"mount it read-only"`
 	Propagation string `yaml:"propagation" doc:"of a host path: private (default), slave, shared, rprivate, rslave or rshared"`
+	Size        string `yaml:"size" doc:"of a tmpfs, such as 64m (default half of the host's memory)"`
+	Mode        string `yaml:"mode" doc:"of a tmpfs, such as \"0755\" (default that of the image's directory, else 1777)"`
 }
 
 // Ulimit is a resource limit of each process, named as in ulimit(1).

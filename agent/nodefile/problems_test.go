@@ -176,6 +176,12 @@ func TestProblems(t *testing.T) {
 			`node.yaml:15:7: services.one.healthcheck[0]: expected exactly one of exec, tcp, unix, http, amqp and ovsdb`,
 			`node.yaml:16:7: services.one.healthcheck[1]: expected exactly one of exec, tcp, unix, http, amqp and ovsdb`,
 		}},
+		"tmpfs": {own("volumes:\n- {target: /a, size: 64m, mode: '1777'}\n- {target: /b, size: big, mode: '755'}\n- {target: /c, source: /c, size: 1m}\n- {target: /d, size: 0}"), []string{
+			`node.yaml:7:7: services.one.volumes[1].size: expected a size such as 64m, got "big"`,
+			`node.yaml:7:7: services.one.volumes[1].mode: expected four octal digits, such as "0755", got "755"`,
+			`node.yaml:8:7: services.one.volumes[2]: only a tmpfs, which has no source, has a size and a mode`,
+			`node.yaml:9:7: services.one.volumes[3].size: expected a size such as 64m, got "0"`,
+		}},
 		"sources": {own("config:\n- {dest: /a, source: /s/*, owner: a, perm: '0600'}\n- {dest: /b, source: '/s/[', owner: a, perm: '0600'}\n- {dest: /c, source: /s, owner: a, preserve_properties: true}\n- {dest: /d, source: /s}\n- {dest: /e, content: '', owner: a, perm: '0600', merge: true}\n- {dest: /f, owner: a, perm: '0600', content: }\n- {dest: /g/, source: /t/x, preserve_properties: true}\n- {dest: /g, source: /u/x, preserve_properties: true}\n- {dest: /g/x, source: /v, preserve_properties: true}\n- {dest: /h, source: /s, overrides: [a], preserve_properties: true}"), []string{
 			"node.yaml:6:7: services.one.config[0].dest: a pattern can match several files; expected a directory to copy them into, such as /a/",
 			"node.yaml:7:7: services.one.config[1].source: \"/s/[\" is not a pattern: a [ has no ]; write [[] for it",

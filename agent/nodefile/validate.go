@@ -296,6 +296,7 @@ func validateEntries(s Service, problems *report.Problems) {
 		if m.Propagation != "" && !slices.Contains(propagations, m.Propagation) {
 			problems.Addf(m.Place, m.Key+".propagation", "expected one of %s, got %q", strings.Join(propagations, ", "), m.Propagation)
 		}
+		m.validateTmpfs(problems)
 		if m.Propagation != "" && !path.IsAbs(m.Source) {
 			problems.Addf(m.Place, m.Key+".propagation", "only a path on the host can have a propagation, and %q is not one", m.Source)
 		}

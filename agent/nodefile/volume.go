@@ -6,7 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker/go-units"
 	"gopkg.in/yaml.v3"
+
+	"github.com/kollet/kollet/configs/kolla"
+	"github.com/kollet/kollet/configs/report"
 )
 
 var volumeType = reflect.TypeFor[Volume]()
@@ -57,4 +61,24 @@ func parseVolume(text string) (Volume, error) {
 		}
 	}
 	return m, nil
+}
+
+// Bytes returns the size of a tmpfs, 0 if it has none.
+func (m Volume) Bytes() (int64, error) {
+	if m.Size == "" {
+		return 0, nil
+	}
+	return units.RAMInBytes(m.Size)
+}
+
+func (m Volume) validateTmpfs(problems *report.Problems) {
+	if m.Source != "" && m.Size+m.Mode != "" {
+		problems.Addf(m.Place, m.Key, "only a tmpfs, which has no source, has a size and a mode")
+	}
+	if size, err := m.Bytes(); m.Size != "" && (err != nil || size <= 0) {
+		problems.Addf(m.Place, m.Key+".size", "expected a size such as 64m, got %q", m.Size)
+	}
+	if m.Mode != "" && !kolla.IsPerm(m.Mode) {
+		problems.Addf(m.Place, m.Key+".mode", "expected four octal digits, such as \"0755\", got %q", m.Mode)
+	}
 }

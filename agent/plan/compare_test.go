@@ -36,6 +36,7 @@ func TestValueChanges(t *testing.T) {
 		"mapping":         {map[string]string{"A": "1", "B": "2"}, map[string]string{"A": "1", "B": "3", "C": ""}, "x: B=2, now B=3, C="},
 		"no mapping":      {map[string]string(nil), map[string]string{}, ""},
 		"mounts":          {[]containers.Mount{{Type: "bind", Source: "/a", Target: "/b"}}, []containers.Mount{{Type: "bind", Source: "/a", Target: "/b", ReadOnly: true, Propagation: "rslave"}}, "x: /a:/b, now /a:/b:ro,rslave"},
+		"tmpfs":           {[]containers.Mount{{Type: "tmpfs", Target: "/b"}}, []containers.Mount{{Type: "tmpfs", Target: "/b", Size: 64 << 20, Mode: "0755"}}, "x: /b, now /b:size=64m,mode=0755"},
 		"a limit":         {containers.Dimensions{MemLimit: 1 << 30, CPUShares: 512}, containers.Dimensions{MemLimit: 1<<30 + 1, CPUShares: 512}, "x: mem_limit=1g, now mem_limit=1073741825"},
 		"a limit more":    {containers.Dimensions{}, containers.Dimensions{CpusetCpus: "0-3"}, "x: now also cpuset_cpus=0-3"},
 		"a limit less":    {containers.Dimensions{MemswapLimit: -1}, containers.Dimensions{}, "x: no longer memswap_limit=-1"},

@@ -177,7 +177,8 @@ func (b *builder) mounts() []containers.Mount {
 				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %w; create it, or remove the volume", source, node.WithoutPath(err))
 			}
 		}
-		mounts = append(mounts, containers.Mount{Type: kind, Source: source, Target: m.Target, ReadOnly: m.ReadOnly, Propagation: m.Propagation})
+		size, _ := m.Bytes() // validated with the node file
+		mounts = append(mounts, containers.Mount{Type: kind, Source: source, Target: m.Target, ReadOnly: m.ReadOnly, Propagation: m.Propagation, Size: size, Mode: m.Mode})
 	}
 	return mounts
 }

@@ -230,14 +230,18 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestDimensionsAreOfTheContainer(t *testing.T) {
-	target, err := readText(t, strings.Replace(base, "FIELDS", "dimensions: {mem_limit: 2g, cpuset_cpus: 0-1}", 1))
+func TestDimensionsAndTmpfs(t *testing.T) {
+	target, err := readText(t, strings.Replace(base, "FIELDS", "dimensions: {mem_limit: 2g, cpuset_cpus: 0-1}\n    volumes: [{target: /t, size: 1m, mode: '0700'}]", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := containers.Dimensions{MemLimit: 2 << 30, CpusetCpus: "0-1"}
 	if !slices.ContainsFunc(target.Services, func(s generation.Service) bool { return s.Spec.Dimensions == want }) {
 		t.Errorf("no service has %+v", want)
+	}
+	tmpfs := containers.Mount{Type: containers.Tmpfs, Target: "/t", Size: 1 << 20, Mode: "0700"}
+	if !slices.ContainsFunc(target.Services, func(s generation.Service) bool { return slices.Contains(s.Spec.Mounts, tmpfs) }) {
+		t.Errorf("no service has %+v", tmpfs)
 	}
 }
 

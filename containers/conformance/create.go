@@ -150,6 +150,8 @@ func (s *suite) specs(t *testing.T) map[string]containers.Spec {
 		{Type: containers.Bind, Source: dir, Target: "/a/private", Propagation: "rprivate"},
 		{Type: containers.Volume, Source: unique("v"), Target: "/data"},
 		{Type: containers.Tmpfs, Target: "/run"},
+		{Type: containers.Tmpfs, Target: "/sized", Size: 1 << 20},
+		{Type: containers.Tmpfs, Target: "/moded", Mode: "1700", ReadOnly: true},
 	}
 
 	confined := s.script(forever)

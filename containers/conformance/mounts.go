@@ -3,6 +3,7 @@ package conformance
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -70,6 +71,14 @@ var mountTests = []test{
 		second.Name, second.Mounts = first.Name, []containers.Mount{volume}
 		second.Mounts[0].ReadOnly = true
 		equal(t, "the next container sees", s.run(t, second), "kept\n/data:\nfile")
+	}},
+	{"tmpfs with a size and a mode", func(t *testing.T, s *suite) {
+		spec := s.script("stat -c %a /plain /both; df -k /both | tail -n 1 | awk '{print $2}'; head -c 2000000 /dev/zero > /both/file 2>/dev/null || echo full")
+		spec.Mounts = []containers.Mount{{Type: containers.Tmpfs, Target: "/plain"}, {Type: containers.Tmpfs, Target: "/both", Size: 1 << 20, Mode: "0750"}}
+		out := s.run(t, spec)
+		if lines := strings.Split(out, "\n"); len(lines) < 4 || lines[1] != "750" || lines[0] == "750" || lines[2] != "1024" || !strings.HasSuffix(out, "full") {
+			t.Errorf("got %q", out)
+		}
 	}},
 	{"nested mounts in any order", func(t *testing.T, s *suite) {
 		dir := t.TempDir()

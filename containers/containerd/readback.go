@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	ctr "github.com/containerd/containerd/v2/core/containers"
@@ -172,11 +173,16 @@ func mountsNow(now []specs.Mount) []containers.Mount {
 			shown.Source = ""
 		}
 		for _, o := range m.Options {
-			switch o {
+			key, value, _ := strings.Cut(o, "=")
+			switch key {
 			case "ro":
 				shown.ReadOnly = true
 			case "rprivate", "private", "rslave", "slave", "rshared", "shared":
 				shown.Propagation = o
+			case "size": // in bytes, as kollet writes it; anything else is another mount anyway
+				shown.Size, _ = strconv.ParseInt(value, 10, 64)
+			case "mode":
+				shown.Mode = value
 			}
 		}
 		out = append(out, shown)

@@ -268,6 +268,12 @@ func toMount(m containers.Mount, volume func(string) string) (out specs.Mount, r
 	switch m.Type {
 	case containers.Tmpfs:
 		out = specs.Mount{Type: "tmpfs", Source: "tmpfs", Destination: m.Target, Options: []string{"noexec", "nosuid", "nodev"}}
+		if m.Size != 0 {
+			out.Options = append(out.Options, fmt.Sprintf("size=%d", m.Size))
+		}
+		if m.Mode != "" {
+			out.Options = append(out.Options, "mode="+m.Mode)
+		}
 	case containers.Volume:
 		out = bind(volume(m.Source), m.Target)
 	case containers.Bind:

@@ -1,9 +1,11 @@
 package docker
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -142,9 +144,9 @@ func mounts(c container.InspectResponse) []containers.Mount {
 		seen[path.Clean(m.Target)] = true
 		out = append(out, fromMount(m))
 	}
-	for target := range c.HostConfig.Tmpfs {
+	for target, options := range c.HostConfig.Tmpfs {
 		seen[path.Clean(target)] = true
-		out = append(out, containers.Mount{Type: containers.Tmpfs, Target: target})
+		out = append(out, fromTmpfs(target, options))
 	}
 	for _, m := range c.Mounts {
 		if seen[path.Clean(m.Destination)] || isAnonymous(m) {
@@ -165,7 +167,35 @@ func fromMount(m mount.Mount) containers.Mount {
 	if m.BindOptions != nil {
 		out.Propagation = string(m.BindOptions.Propagation)
 	}
+	if o := m.TmpfsOptions; o != nil {
+		out.Size = o.SizeBytes
+		if o.Mode != 0 {
+			out.Mode = fmt.Sprintf("%04o", uint32(o.Mode))
+		}
+	}
 	return out
+}
+
+// fromTmpfs returns a tmpfs of `docker run --tmpfs`, with its options. Those that
+// kollet would not set are left out.
+func fromTmpfs(target, options string) containers.Mount {
+	m := containers.Mount{Type: containers.Tmpfs, Target: target}
+	for option := range strings.SplitSeq(options, ",") {
+		key, value, _ := strings.Cut(option, "=")
+		switch key {
+		case "ro":
+			m.ReadOnly = true
+		case "size":
+			if size, err := units.RAMInBytes(value); err == nil {
+				m.Size = size
+			}
+		case "mode":
+			if mode, err := strconv.ParseUint(value, 8, 32); err == nil {
+				m.Mode = fmt.Sprintf("%04o", mode)
+			}
+		}
+	}
+	return m
 }
 
 func isAnonymous(m container.MountPoint) bool {

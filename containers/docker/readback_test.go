@@ -22,7 +22,7 @@ func foreign() container.InspectResponse {
 			Name: "/nova-compute",
 			HostConfig: &container.HostConfig{
 				Binds:         []string{"/run:/run:rshared", "data:/data"},
-				Tmpfs:         map[string]string{"/tmp": ""},
+				Tmpfs:         map[string]string{"/tmp": "", "/small": "rw,size=64m,mode=755"},
 				IpcMode:       "private",
 				NetworkMode:   "default",
 				CgroupnsMode:  "host",
@@ -57,6 +57,7 @@ func TestForeignContainer(t *testing.T) {
 		Mounts: []containers.Mount{
 			{Type: "volume", Source: "data", Target: "/data"},
 			{Type: "bind", Source: "/run", Target: "/run", Propagation: "rshared"},
+			{Type: "tmpfs", Target: "/small", Size: 64 << 20, Mode: "0755"},
 			{Type: "tmpfs", Target: "/tmp"},
 		},
 	}

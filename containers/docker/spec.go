@@ -2,6 +2,7 @@ package docker
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 
@@ -73,6 +74,10 @@ func toMount(m containers.Mount) mount.Mount {
 	case containers.Bind:
 		if m.Propagation != "" {
 			out.BindOptions = &mount.BindOptions{Propagation: mount.Propagation(m.Propagation)}
+		}
+	case containers.Tmpfs:
+		if mode, err := strconv.ParseUint(m.Mode, 8, 32); err == nil || m.Size != 0 {
+			out.TmpfsOptions = &mount.TmpfsOptions{SizeBytes: m.Size, Mode: os.FileMode(mode)}
 		}
 	case containers.Volume:
 		out.VolumeOptions = &mount.VolumeOptions{Labels: map[string]string{volumeLabel: "true"}}
