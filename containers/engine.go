@@ -175,6 +175,7 @@ type Spec struct {
 	Ulimits     []Ulimit `json:"ulimits,omitempty"`
 
 	Dimensions Dimensions `json:"dimensions,omitzero"`
+	Security   Security   `json:"security_opt,omitzero"`
 
 	StopSignal string  `json:"stop_signal,omitempty"` // empty: the image's, else SIGTERM
 	Restart    Restart `json:"restart"`

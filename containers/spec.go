@@ -66,6 +66,12 @@ func (s Spec) Check() error {
 	if key, err := s.Dimensions.Check(); err != nil {
 		return fmt.Errorf("dimensions.%s: %w", key, err)
 	}
+	if err := s.Security.Check(); err != nil {
+		return fmt.Errorf("security_opt: %w", err)
+	}
+	if s.Privileged && s.Security.hasProfile() { // Docker 20.10 would ignore it
+		return fmt.Errorf("security_opt: a privileged container has no seccomp profile; remove one of the two")
+	}
 	return checkUlimits(s.Ulimits)
 }
 

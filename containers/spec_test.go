@@ -49,6 +49,9 @@ func TestCheck(t *testing.T) {
 		"soft unlimited":      {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "core", Soft: -1, Hard: 1}} }, "above"},
 		"hard unlimited":      {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "memlock", Soft: 1, Hard: -1}} }, ""},
 		"negative":            {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "core", Soft: -2, Hard: -2}} }, "-1 for unlimited"},
+		"seccomp":             {func(s *Spec) { s.Security.Seccomp = "none" }, "security_opt: seccomp profile: invalid"},
+		"privileged, seccomp": {func(s *Spec) { s.Privileged, s.Security.Seccomp = true, `{"defaultAction":"SCMP_ACT_LOG"}` }, "remove one of the two"},
+		"privileged, none":    {func(s *Spec) { s.Privileged, s.Security.Seccomp = true, Unconfined }, ""},
 		"dimension":           {func(s *Spec) { s.Dimensions.BlkioWeight = 1001 }, "dimensions.blkio_weight: expected 10 to 1000, got 1001"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -321,6 +321,19 @@ func TestCgroupV2(t *testing.T) {
 	}
 }
 
+func TestAppArmor(t *testing.T) {
+	for content, want := range map[string]bool{"Y\n": true, "N\n": false} {
+		sys := t.TempDir()
+		if (host.Host{Sys: sys}).AppArmor() {
+			t.Error("without AppArmor in the kernel")
+		}
+		write(t, filepath.Join(sys, "module/apparmor/parameters/enabled"), content)
+		if got := (host.Host{Sys: sys}).AppArmor(); got != want {
+			t.Errorf("with %q: %v", content, got)
+		}
+	}
+}
+
 func TestLimitsSwap(t *testing.T) {
 	for file, want := range map[string]bool{
 		"fs/cgroup/memory/memory.memsw.limit_in_bytes": true,

@@ -22,6 +22,7 @@ func FuzzParse(f *testing.F) {
 		"services:\n  libvirt: {requires: [{amqp: 'amqp://a:1', ca_file: /a, timeout: 1s}, {http: ''}]}\n",
 		"services:\n  libvirt: {dimensions: {mem_limit: 4g, memswap_limit: -1, cpu_quota: -1, cpuset_cpus: '0-3,8', blkio_weight: 10}}\n",
 		"services:\n  libvirt: {config: [{source: '/a/*', dest: /b/, preserve_properties: true, merge: true}, {content: '', dest: /c, owner: a, perm: '0600', optional: true}], permissions: [{path: /d, owner: a, recurse: true, exclude: ['^x']}]}\n",
+		"services:\n  libvirt: {security_opt: [no-new-privileges, 'seccomp:/p', apparmor=unconfined], volumes: [{target: /t, size: 64m, mode: '0700'}]}\n",
 		"services:\n  libvirt: {dimensions: {mem_limit: 1.5e9zz, kernel_memory: 1, ulimits: []}}\n",
 	} {
 		f.Add([]byte(seed))

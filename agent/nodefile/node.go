@@ -71,6 +71,7 @@ type Service struct {
 	ReadOnly    bool     `yaml:"read_only" doc:"read-only root file system"`
 	CapAdd      []string `yaml:"cap_add" doc:"capabilities to add, such as NET_ADMIN"`
 	CapDrop     []string `yaml:"cap_drop" doc:"capabilities to drop"`
+	SecurityOpt []string `yaml:"security_opt" doc:"no-new-privileges; seccomp=unconfined, or seccomp=PATH of a profile on the host; apparmor=unconfined, or apparmor=NAME of a profile"`
 	Devices     []string `yaml:"devices" doc:"device paths on the host"`
 	Volumes     []Volume `yaml:"volumes" doc:"merged with the profile's by target"`
 	Ulimits     []Ulimit `yaml:"ulimits" doc:"merged with the profile's by name"`

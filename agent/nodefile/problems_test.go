@@ -176,6 +176,12 @@ func TestProblems(t *testing.T) {
 			`node.yaml:15:7: services.one.healthcheck[0]: expected exactly one of exec, tcp, unix, http, amqp and ovsdb`,
 			`node.yaml:16:7: services.one.healthcheck[1]: expected exactly one of exec, tcp, unix, http, amqp and ovsdb`,
 		}},
+		"security": {own("security_opt: [no-new-privileges, 'apparmor:x', seccomp=/p.json, seccomp=p.json]"), []string{
+			`node.yaml:5:70: services.one.security_opt[3]: expected seccomp=unconfined, or the absolute path of a profile on the host, got "seccomp=p.json"`,
+		}},
+		"labels":           {own("security_opt: ['label=type:x']"), []string{`node.yaml:5:20: services.one.security_opt[0]: labels of SELinux are not supported, got "label=type:x"; remove it`}},
+		"no privileges":    {own("security_opt: [no-new-privileges=maybe]"), []string{`node.yaml:5:20: services.one.security_opt[0]: expected no-new-privileges, seccomp=… or apparmor=…, got "no-new-privileges=maybe"`}},
+		"unknown security": {own("security_opt: [apparmor]"), []string{`node.yaml:5:20: services.one.security_opt[0]: expected no-new-privileges`}},
 		"tmpfs": {own("volumes:\n- {target: /a, size: 64m, mode: '1777'}\n- {target: /b, size: big, mode: '755'}\n- {target: /c, source: /c, size: 1m}\n- {target: /d, size: 0}"), []string{
 			`node.yaml:7:7: services.one.volumes[1].size: expected a size such as 64m, got "big"`,
 			`node.yaml:7:7: services.one.volumes[1].mode: expected four octal digits, such as "0755", got "755"`,

@@ -216,6 +216,9 @@ func (n *Node) validateService(name string, s Service, problems *report.Problems
 	if _, key, err := s.Dimensions.Parse(); err != nil {
 		bad("dimensions."+key, "%v", err)
 	}
+	if _, _, key, err := s.Security(); err != nil {
+		bad(key, "%v", err)
+	}
 	for _, dep := range s.DependsOn {
 		if _, ok := n.Services[dep]; !ok {
 			bad("depends_on", "this node has no service %q%s", dep, report.DidYouMean(dep, slices.Sorted(maps.Keys(n.Services))))

@@ -36,6 +36,7 @@ func TestValueChanges(t *testing.T) {
 		"mapping":         {map[string]string{"A": "1", "B": "2"}, map[string]string{"A": "1", "B": "3", "C": ""}, "x: B=2, now B=3, C="},
 		"no mapping":      {map[string]string(nil), map[string]string{}, ""},
 		"mounts":          {[]containers.Mount{{Type: "bind", Source: "/a", Target: "/b"}}, []containers.Mount{{Type: "bind", Source: "/a", Target: "/b", ReadOnly: true, Propagation: "rslave"}}, "x: /a:/b, now /a:/b:ro,rslave"},
+		"security":        {containers.Security{NoNewPrivileges: true}, containers.Security{Seccomp: `{"a":1}`, AppArmor: "unconfined"}, "x: no-new-privileges, now apparmor=unconfined, seccomp=profile 015abd7f5cc5"},
 		"tmpfs":           {[]containers.Mount{{Type: "tmpfs", Target: "/b"}}, []containers.Mount{{Type: "tmpfs", Target: "/b", Size: 64 << 20, Mode: "0755"}}, "x: /b, now /b:size=64m,mode=0755"},
 		"a limit":         {containers.Dimensions{MemLimit: 1 << 30, CPUShares: 512}, containers.Dimensions{MemLimit: 1<<30 + 1, CPUShares: 512}, "x: mem_limit=1g, now mem_limit=1073741825"},
 		"a limit more":    {containers.Dimensions{}, containers.Dimensions{CpusetCpus: "0-3"}, "x: now also cpuset_cpus=0-3"},
@@ -68,7 +69,11 @@ func TestSpecChangesOfEveryField(t *testing.T) {
 		case reflect.Slice:
 			field.Set(reflect.MakeSlice(field.Type(), 1, 1))
 		case reflect.Struct:
-			field.Field(0).SetInt(7)
+			if field.Field(0).Kind() == reflect.Bool {
+				field.Field(0).SetBool(true)
+			} else {
+				field.Field(0).SetInt(7)
+			}
 		default:
 			t.Fatalf("no value for %s", spec.Field(i).Name)
 		}

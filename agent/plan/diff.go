@@ -52,8 +52,8 @@ func valueChanges(name string, old, new any) []string {
 // entries takes a value apart for comparison: a list into its items, a mapping
 // into KEY=VALUE, anything else into itself.
 func entries(value any) []string {
-	if d, ok := value.(containers.Dimensions); ok {
-		return d.Settings()
+	if s, ok := value.(interface{ Settings() []string }); ok {
+		return s.Settings()
 	}
 	v := reflect.ValueOf(value)
 	var out []string

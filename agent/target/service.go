@@ -1,6 +1,8 @@
 package target
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -45,6 +47,7 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 		},
 	}
 	s.Spec.Dimensions, _, _ = f.Dimensions.Parse() // validated with the node file
+	s.Spec.Security = b.security()
 	if f.LogSize != "" {
 		s.Spec.LogSize, _ = units.RAMInBytes(f.LogSize) // validated with the node file
 	}
@@ -158,6 +161,30 @@ func (b *builder) guests() *nodefile.Guests {
 		g.Canary = nodefile.Canary{}
 	}
 	return &g
+}
+
+// security returns the service's security, with the seccomp profile as it is now: a
+// generation is complete without the file.
+func (b *builder) security() containers.Security {
+	out, file, _, _ := b.from.Security() // validated with the node file
+	if file == "" {
+		return out
+	}
+	bad := func(err error) {
+		key := "services." + b.name + ".security_opt"
+		b.problems.Addf(b.file.Place(key), key, "seccomp profile %s: %w", file, node.WithoutPath(err))
+	}
+	data, err := os.ReadFile(b.node.Path(file))
+	if err != nil {
+		bad(err)
+		return out
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, data); err != nil {
+		bad(err)
+	}
+	out.Seccomp = compact.String()
+	return out
 }
 
 func (b *builder) mounts() []containers.Mount {

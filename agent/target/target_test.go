@@ -119,6 +119,34 @@ func TestDescribePermissions(t *testing.T) {
 	}
 }
 
+func TestSecurity(t *testing.T) {
+	n := onHost(t, map[string]string{"/etc/p.json": "{ \"defaultAction\": \"SCMP_ACT_ALLOW\" }\n", "/etc/empty.json": "{}", "/etc/text.json": "x"})
+	for option, want := range map[string]containers.Security{
+		"no-new-privileges, seccomp=unconfined":      {NoNewPrivileges: true, Seccomp: "unconfined"},
+		"'no-new-privileges:false', 'apparmor:mine'": {AppArmor: "mine"},
+		"seccomp=/etc/p.json, apparmor=unconfined":   {Seccomp: `{"defaultAction":"SCMP_ACT_ALLOW"}`, AppArmor: "unconfined"},
+		"seccomp=/etc/gone.json, seccomp=unconfined": {Seccomp: "unconfined"},
+		"seccomp=unconfined, 'seccomp=/etc/p.json'":  {Seccomp: `{"defaultAction":"SCMP_ACT_ALLOW"}`},
+	} {
+		target, err := readConfig(t, n, "{content: x, dest: /a"+owned+"\n    security_opt: ["+option+"]")
+		if err != nil {
+			t.Errorf("%s: %v", option, err)
+		} else if got := target.Services[0].Spec.Security; got != want {
+			t.Errorf("%s: got %+v, want %+v", option, got, want)
+		}
+	}
+	for file, want := range map[string]string{
+		"/etc/gone.json":  ": services.one.security_opt: seccomp profile /etc/gone.json: no such file or directory",
+		"/etc/text.json":  ": services.one.security_opt: seccomp profile /etc/text.json: invalid character 'x'",
+		"/etc/empty.json": ": services.one: security_opt: seccomp profile: it has no defaultAction",
+	} {
+		_, err := readConfig(t, n, "{content: x, dest: /a"+owned+"\n    security_opt: [seccomp="+file+"]")
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "node.yaml:") {
+			t.Errorf("%s: got %v, want %s", file, err, want)
+		}
+	}
+}
+
 // Exit statuses depend on an error's kind.
 func TestRedactKeepsTheKind(t *testing.T) {
 	target := &Target{Redactor: redact.New(map[string]string{"rabbit": "hunter2"})}

@@ -124,7 +124,11 @@ func (n Node) missing(files map[string]File, node *nodefile.Node, problems *repo
 			need(node.Place(key), key, secret.File, "add --secret "+name+"=FILE")
 		}
 	}
-	for _, service := range node.Services {
+	for name, service := range node.Services {
+		if _, profile, _, _ := service.Security(); profile != "" {
+			key := "services." + name + ".security_opt"
+			need(node.Place(key), key, profile, "add --file "+profile+"=FILE")
+		}
 		for _, f := range service.Config {
 			if f.Source != "" && !f.Optional && !sentFor(files, f.Source) {
 				need(f.Place, f.Key+".source", f.Source, "add --file "+f.Source+"=FILE")

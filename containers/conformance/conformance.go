@@ -68,6 +68,7 @@ func Run(t *testing.T, subject Subject) {
 		{"create", createTests},
 		{"environment", environmentTests},
 		{"dimensions", dimensionTests},
+		{"security", securityTests},
 		{"mounts", mountTests},
 		{"lifecycle", lifecycleTests},
 		{"update", updateTests},

@@ -155,11 +155,14 @@ func TestContainerd(t *testing.T) {
 		must(t, err)
 		changed.Process.Args = []string{"/bin/true"}
 		changed.Root.Readonly = true
+		changed.Process.NoNewPrivileges = true
+		changed.Linux.Seccomp = nil
 		limit, shares := int64(64<<20), uint64(512)
 		changed.Linux.Resources.Memory = &specs.LinuxMemory{Limit: &limit}
 		changed.Linux.Resources.CPU = &specs.LinuxCPU{Shares: &shares, Cpus: "0"}
 		must(t, c.Update(t.Context(), client.UpdateContainerOpts(client.WithSpec(changed))))
 		want.Entrypoint, want.ReadOnly = []string{"/bin/true"}, true
+		want.Security = containers.Security{NoNewPrivileges: true, Seccomp: containers.Unconfined}
 		want.Dimensions = containers.Dimensions{MemLimit: 64 << 20, CPUShares: 512, CpusetCpus: "0"}
 		got, err = engine.Inspect(t.Context(), id)
 		must(t, err)

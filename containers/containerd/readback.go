@@ -120,6 +120,7 @@ func changed(spec *containers.Spec, nowText, wasText []byte) error {
 	if differ(now.Linux.Resources, was.Linux.Resources) {
 		spec.Dimensions = dimensionsNow(now.Linux.Resources, spec.Dimensions)
 	}
+	securityNow(spec, &now, &was)
 	if differ(now.Linux.Devices, was.Linux.Devices) {
 		spec.Devices = nil
 		for _, d := range now.Linux.Devices {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/containerd/containerd/v2/contrib/seccomp"
 	ctr "github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/pkg/oci"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -46,7 +45,6 @@ func (e *Engine) toOCI(ctx context.Context, c *ctr.Container, spec containers.Sp
 	opts := []oci.SpecOpts{
 		version,
 		oci.WithHostname(hostname),
-		oci.WithNewPrivileges, // as with Docker; sudo in an image needs it
 		process(spec, image, hostname),
 		user(spec, image),
 		namespacesOf(spec),
@@ -65,9 +63,7 @@ func (e *Engine) toOCI(ctx context.Context, c *ctr.Container, spec containers.Sp
 	if spec.ReadOnly {
 		opts = append(opts, oci.WithRootFSReadonly())
 	}
-	if !spec.Privileged {
-		opts = append(opts, seccomp.WithDefaultProfile()) // last: it depends on the capabilities
-	}
+	opts = append(opts, security(spec))
 	return oci.GenerateSpec(e.in(ctx), e.client, c, opts...)
 }
 

@@ -22,6 +22,9 @@ func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, erro
 	if err := spec.Check(); err != nil {
 		return "", fmt.Errorf("%s: %w", doing, err)
 	}
+	if err := checkSecurity(spec.Security); err != nil {
+		return "", fmt.Errorf("%s: %w", doing, err)
+	}
 	spec = spec.Canonical()
 	v2, err := e.hasCgroupV2(ctx)
 	if err != nil {

@@ -48,6 +48,7 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		Devices:     devices(host.Devices),
 		Mounts:      mounts(c),
 		Dimensions:  fromResources(host.Resources, set["memswap_limit"]),
+		Security:    fromSecurityOpt(host.SecurityOpt),
 		Restart:     containers.Restart(host.RestartPolicy.Name),
 	}
 	delete(spec.Labels, explicitLabel)

@@ -23,6 +23,7 @@ func foreign() container.InspectResponse {
 			HostConfig: &container.HostConfig{
 				Binds:         []string{"/run:/run:rshared", "data:/data"},
 				Tmpfs:         map[string]string{"/tmp": "", "/small": "rw,size=64m,mode=755"},
+				SecurityOpt:   []string{"label=disable", "no-new-privileges:true", "seccomp:unconfined", "apparmor=mine"},
 				IpcMode:       "private",
 				NetworkMode:   "default",
 				CgroupnsMode:  "host",
@@ -52,8 +53,9 @@ func TestForeignContainer(t *testing.T) {
 		Name: "nova-compute", Image: "nova:26", Command: []string{"other"}, User: "root",
 		Env: map[string]string{"MORE": "a=b"}, Cgroup: "host", Restart: "always",
 		LogSize: 10 << 20, LogFiles: 3,
-		Devices: []string{"/dev/kvm:/dev/kvm:r"},
-		Ulimits: []containers.Ulimit{{Name: "nofile", Soft: 1, Hard: 2}},
+		Security: containers.Security{NoNewPrivileges: true, Seccomp: "unconfined", AppArmor: "mine"},
+		Devices:  []string{"/dev/kvm:/dev/kvm:r"},
+		Ulimits:  []containers.Ulimit{{Name: "nofile", Soft: 1, Hard: 2}},
 		Mounts: []containers.Mount{
 			{Type: "volume", Source: "data", Target: "/data"},
 			{Type: "bind", Source: "/run", Target: "/run", Propagation: "rshared"},

@@ -47,6 +47,7 @@ func toDocker(spec containers.Spec, cgroupV2 bool) (*container.Config, *containe
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyMode(spec.Restart)},
 		LogConfig:      logConfig(spec),
 		Resources:      toResources(spec.Dimensions),
+		SecurityOpt:    toSecurityOpt(spec.Security),
 	}
 	if spec.Cgroup == "" && cgroupV2 {
 		host.CgroupnsMode = container.CgroupnsModePrivate // regardless of the engine's default
