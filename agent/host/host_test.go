@@ -124,8 +124,7 @@ func TestPathInside(t *testing.T) {
 
 // What others than root can write to is no program of the image.
 func TestRootsProgram(t *testing.T) {
-	proc := t.TempDir()
-	root := proc + "/7/root"
+	proc, root := t.TempDir(), t.TempDir()
 	for _, file := range []string{"/usr/bin/qemu", "/usr/bin/loose", "/data/qemu", "/data/sub/qemu", "/usr/share/x"} {
 		write(t, root+file, "")
 	}
@@ -135,6 +134,8 @@ func TestRootsProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	check(os.Mkdir(proc+"/7", 0o755))
+	check(os.Symlink(root, proc+"/7/root")) // as the kernel shows it
 	check(os.Chmod(root+"/data", 0o777))
 	check(os.Chmod(root+"/usr/bin/loose", 0o757))
 	check(os.Symlink("usr/bin", root+"/bin"))

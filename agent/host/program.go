@@ -28,7 +28,7 @@ func (h Host) RootsProgram(pid int, path string) (string, error) {
 		return "", fmt.Errorf("%s is no program", path)
 	}
 	for at := program; ; at = filepath.Dir(at) {
-		info, err := os.Lstat(filepath.Join(root, at))
+		info, err := os.Lstat(root + at) // not joined: without the slash, root is the link to /
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", path, pathError(err))
 		}
