@@ -204,7 +204,7 @@ vulncheck: ## known vulnerabilities in what kollet is built from; asks the Go vu
 	@go run $(GOVULNCHECK) ./... || { echo "vulncheck: vulnerabilities were found, or the database could not be reached; GOVULNDB can name a mirror of it" >&2; exit 1; }
 
 guest: build/guest/.done ## kernel and initramfs for the tests' guests
-build/guest/.done: test/guest/build.sh test/guest/init
+build/guest/.done: test/guest/build.sh test/guest/init test/guest/lease
 	test/guest/build.sh build/guest || { apt-get -qq update && test/guest/build.sh build/guest; }
 	@touch $@
 

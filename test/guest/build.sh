@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the guest of the tests: Debian's cloud kernel, and an initramfs with a static
-# busybox and the init from this directory.
+# busybox and the programs from this directory.
 #
 #	build.sh DIR	creates DIR/vmlinuz and DIR/initrd
 #
@@ -32,10 +32,13 @@ root=$work/root
 mkdir -p "$root/bin" "$root/dev" "$root/proc" "$root/sys" "$root/lib" "$root/etc/acpi/PWRF"
 cp "$busybox" "$root/bin/busybox"
 cp "$here/init" "$root/init"
-find "$work/kernel/lib/modules" \( -name button.ko -o -name evdev.ko \) -exec cp {} "$root/lib" \;
+cp "$here/lease" "$root/etc/lease"
+for module in button evdev virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci failover net_failover virtio_net; do
+	find "$work/kernel/lib/modules" -name $module.ko -exec cp {} "$root/lib" \;
+done
 # acpid runs this file when the power button is pressed.
 printf '#!/bin/busybox sh\nexec /bin/busybox poweroff -f\n' >"$root/etc/acpi/PWRF/00000080"
-chmod 755 "$root/init" "$root/etc/acpi/PWRF/00000080"
+chmod 755 "$root/init" "$root/etc/lease" "$root/etc/acpi/PWRF/00000080"
 
 (cd "$root" && find . | cpio --quiet -o -H newc -R 0:0) | gzip -1 >"$out/initrd.new"
 cp "$work"/kernel/boot/vmlinuz-* "$out/vmlinuz.new"

@@ -74,3 +74,26 @@ func TestGuestCountsAndPowersOff(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A guest with a network interface gets its address by DHCP, and its metadata.
+func TestGuestAsksForMetadata(t *testing.T) {
+	dir := machine.Dir(t, "guest")
+	console := machine.PlaceGuest(t, dir)
+	answer := filepath.Join(dir, "answer")
+	script := "#!/bin/sh\nread -r method path version\nprintf 'HTTP/1.0 200 OK\\r\\n\\r\\n{\"uuid\": \"%s\", \"name\": \"a\"}' \"$path\"\n"
+	if err := os.WriteFile(answer, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("qemu-system-x86_64", "-accel", "tcg", "-machine", "pc", "-m", "192",
+		"-nodefaults", "-display", "none", "-serial", "file:"+console,
+		"-netdev", "user,id=net0,restrict=on,net=169.254.169.0/24,dhcpstart=169.254.169.15,guestfwd=tcp:169.254.169.254:80-cmd:"+answer,
+		"-device", "virtio-net-pci,netdev=net0,romfile=",
+		"-kernel", dir+"/vmlinuz", "-initrd", dir+"/initrd", "-append", "console=ttyS0 quiet")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start a guest: %v; install QEMU with: make deps", err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	machine.AwaitLine(t, console, "address 169.254.169.15")
+	machine.AwaitLine(t, console, "metadata 2 /openstack/latest/meta_data.json")
+}

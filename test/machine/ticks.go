@@ -50,6 +50,26 @@ func Unbroken(ticks []int) error {
 	return nil
 }
 
+// AwaitLine waits until a guest's console has a complete line. It fails the test if the line
+// does not come.
+func AwaitLine(t TB, path, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(ready); ; time.Sleep(50 * time.Millisecond) {
+		console, err := os.ReadFile(path)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatalf("read a guest's console: %v", err)
+		}
+		for line := range strings.Lines(string(console)) {
+			if strings.TrimRight(line, "\r\n") == want && strings.HasSuffix(line, "\n") {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("guest's console, %s, has no line %q:\n%s", path, want, console)
+		}
+	}
+}
+
 // AwaitTick waits until the guest has counted to n, and returns the last tick. It fails the
 // test if the guest does not reach n.
 func AwaitTick(t TB, path string, n int) int {
