@@ -148,6 +148,17 @@ func TestServices(t *testing.T) {
 	}
 }
 
+// OVN's agents have timestamps of another form, and do not say when they started.
+func TestAgentOfOVN(t *testing.T) {
+	a := newAPI(t, map[string]string{
+		"GET /network/v2.0/agents?binary=ovn-controller&host=compute-1": `{"agents": [{"binary": "ovn-controller", "host": "compute-1", "heartbeat_timestamp": "2026-11-24 13:09:16.370000+00:00", "availability_zone": "", "topic": "n/a", "description": "", "configurations": {"chassis_name": "compute-1", "bridge-mappings": ""}, "agent_type": "OVN Controller agent", "id": "compute-1", "alive": true, "admin_state_up": true}]}`,
+	}, false)
+	agent, err := a.open(t).Agent(t.Context(), "ovn-controller")
+	if err != nil || !agent.Alive || agent.HeartbeatTimestamp != "2026-11-24 13:09:16.370000+00:00" || agent.StartedAt != "" {
+		t.Errorf("%+v, %v", agent, err)
+	}
+}
+
 func sameJSON(a, b string) bool {
 	var x, y any
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && fmt.Sprint(x) == fmt.Sprint(y)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/agents"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
 // ComputeService is this host's nova-compute as Nova sees it.
@@ -70,15 +71,24 @@ type Agent struct {
 	HeartbeatTimestamp string `json:"heartbeat_timestamp"` // changes with each report
 }
 
+// agentPage is Neutron's answer. gophercloud's own reads the timestamps, and fails on those
+// of OVN's agents.
+type agentPage struct{ pagination.SinglePageBase }
+
+// IsEmpty is asked when there may be another page, which there is not.
+func (agentPage) IsEmpty() (bool, error) { return false, nil }
+
 // Agent finds one of this host's network agents. ErrUnknownHost if Neutron lists
 // none.
 func (c *Cloud) Agent(ctx context.Context, binary string) (Agent, error) {
-	pages, err := agents.List(c.network, agents.ListOpts{Host: c.host, Binary: binary}).AllPages(ctx)
+	list := agents.List(c.network, agents.ListOpts{Host: c.host, Binary: binary}).
+		WithPageCreator(func(r pagination.PageResult) pagination.Page { return agentPage{pagination.SinglePageBase(r)} })
+	pages, err := list.AllPages(ctx)
 	if err != nil {
 		return Agent{}, fmt.Errorf("ask Neutron for the %s of host %s: %w", binary, c.host, explain(err))
 	}
 	var found struct{ Agents []Agent }
-	if err := pages.(agents.AgentPage).ExtractInto(&found); err != nil {
+	if err := pages.(agentPage).ExtractInto(&found); err != nil {
 		return Agent{}, fmt.Errorf("ask Neutron for the %s of host %s: %w", binary, c.host, err)
 	}
 	for _, a := range found.Agents {
