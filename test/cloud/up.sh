@@ -82,7 +82,7 @@ controller() {
 		return
 		;;
 	esac
-	for port in 5000 5672 8004 8774 8778 9292 9696; do
+	for port in 5000 5672 6642 8004 8774 8775 8778 9292 9696; do
 		! listens "$port" || die "port $port is in use; stop what listens there (make down, if it is the message bus of make up), and run make cloud again"
 	done
 	mkdir -p "$credentials"
@@ -119,8 +119,16 @@ finish() {
 		                   username: nova
 		                   password: nova_password
 		               kollet bootstrap; the node appears within some seconds
+		With OVN:      the same, but
+		                 network: ovn
+		                 vars: # instead of physical_interface_mappings
+		                   ovn_sb_connection: tcp:$address:6642
+		                   nova_metadata_host: $address
+		                 secrets:
+		                   metadata_secret: {file: /etc/kollet/secrets/metadata_secret}
 		A server:      cloud server create --image guest --flavor tiny --network provider a
 		               cloud console log show a
+		               On a node with OVN, --network overlay: it shows its address and metadata.
 		Remove it:     make cloud-down
 	TEXT
 }
