@@ -23,6 +23,7 @@ const (
 	Flavor   = "tiny"
 	Tenant   = "tenant"   // a VXLAN network
 	Provider = "provider" // a flat network on physnet1
+	Overlay  = "overlay"  // a Geneve network, on which OVN serves DHCP
 )
 
 // Cloud is an OpenStack control plane that only the test uses.
@@ -72,22 +73,33 @@ func New(t testing.TB, options ...Option) *Cloud {
 
 // Secret returns the path of the file with the password of rabbit, nova, placement or
 // neutron, for a node file.
-func (c *Cloud) Secret(user string) string {
-	return filepath.Join(c.Credentials, "secrets", user+"_password")
-}
+func (c *Cloud) Secret(user string) string { return c.secret(user + "_password") }
+
+func (c *Cloud) secret(name string) string { return filepath.Join(c.Credentials, "secrets", name) }
 
 // Connect gives a compute node what its node file needs of the cloud.
 func (c *Cloud) Connect(node *nodetest.Compute) {
 	c.t.Helper()
 	maps.Copy(node.Vars, map[string]string{"rabbit_host": c.Address, "auth_url": c.AuthURL, "my_ip": c.Address})
-	for _, user := range []string{"rabbit", "nova", "placement", "neutron"} {
-		secret, err := os.ReadFile(c.Secret(user))
+	secrets := []string{"rabbit_password", "nova_password", "placement_password", "neutron_password"}
+	if node.Network == "ovn" {
+		maps.Copy(node.Vars, map[string]string{"ovn_sb_connection": "tcp:" + c.Address + ":6642", "nova_metadata_host": c.Address})
+		secrets = append(secrets, "metadata_secret")
+	}
+	for _, name := range secrets {
+		secret, err := os.ReadFile(c.secret(name))
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		node.Secrets[user+"_password"] = "/etc/kollet/secrets/" + user
-		node.Write("/etc/kollet/secrets/"+user, string(secret))
+		node.Secrets[name] = "/etc/kollet/secrets/" + name
+		node.Write("/etc/kollet/secrets/"+name, string(secret))
 	}
+}
+
+// Southbound runs ovn-sbctl and returns what it prints.
+func (c *Cloud) Southbound(args ...string) string {
+	c.t.Helper()
+	return strings.TrimSpace(c.docker(append([]string{"exec", container, "ovn-sbctl", "--timeout=120"}, args...)...))
 }
 
 // Restart stops the control plane as an operator would, starts it again with the same data,

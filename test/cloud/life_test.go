@@ -46,7 +46,7 @@ func onContainerd(t *testing.T) nodetest.Engine {
 }
 
 // TestServersLive takes servers through everything that happens to a node, on both
-// engines and with each network of the profile.
+// engines and with each network of the profile but OVN, which has TestServersOnOVN.
 func TestServersLive(t *testing.T) {
 	c, registry := controlPlane(t)
 	for _, network := range []string{"linuxbridge", "openvswitch", "none"} {

@@ -53,6 +53,10 @@ func join(t *testing.T, c *cloud.Cloud, network string, engine nodetest.Engine, 
 		m.Vars["physical_interface_mappings"] = "physnet1:" + nodetest.Interface
 		m.Vars["tunnel_types"] = "vxlan"
 		m.Vars["local_ip"] = tunnelAddress
+	case "ovn":
+		m.Vars["ovn_encap_ip"] = tunnelAddress
+		m.Write("/etc/kollet/config/ovn/chassis.ini", "[external_ids]\novn-bridge-datapath-type = netdev\n")
+		m.Settings = "openstack: {username: nova, password: nova_password}\n"
 	case "openvswitch":
 		m.Vars["tunnel_types"] = "vxlan"
 		m.Vars["local_ip"] = tunnelAddress
@@ -91,6 +95,8 @@ func (m *member) networks() (first, other string) {
 		return cloud.Provider, cloud.Tenant
 	case "openvswitch":
 		return cloud.Tenant, cloud.Tenant
+	case "ovn":
+		return cloud.Overlay, cloud.Overlay
 	}
 	return "", ""
 }

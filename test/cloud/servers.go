@@ -6,6 +6,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/attachinterfaces"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 )
 
@@ -103,6 +105,23 @@ func (c *Client) DetachPort(id, port string) {
 		}
 		return true
 	})
+}
+
+// AllowPing lets servers of the administrator's project answer anyone's pings.
+func (c *Client) AllowPing() {
+	c.t.Helper()
+	page, err := groups.List(c.Network, groups.ListOpts{Name: "default"}).AllPages(c.ctx())
+	c.check("list security groups", err)
+	all, err := groups.ExtractGroups(page)
+	c.check("list security groups", err)
+	for _, group := range all {
+		_, err := rules.Create(c.ctx(), c.Network, rules.CreateOpts{
+			SecGroupID: group.ID, Direction: rules.DirIngress, EtherType: rules.EtherType4, Protocol: rules.ProtocolICMP,
+		}).Extract()
+		if !gophercloud.ResponseCodeIs(err, http.StatusConflict) { // it exists already
+			c.check("allow pings", err)
+		}
+	}
 }
 
 // Ports lists a server's ports.

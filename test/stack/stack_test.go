@@ -69,7 +69,7 @@ func created(t *testing.T, s *site) {
 	for _, node := range nodes {
 		service := s.api.AwaitCompute(node, time.Time{})
 		agent := s.api.AwaitAgent(node, time.Time{})
-		t.Logf("%s is up: compute service %s, %s %s", node, service.ID, agent.AgentType, agent.ID)
+		t.Logf("%s is up: compute service %s, %s %s", node, service.ID, agent.Type, agent.ID)
 	}
 	hypervisors := s.openstack("hypervisor", "list", "-f", "value", "-c", "Hypervisor Hostname", "-c", "State")
 	for _, node := range nodes {
