@@ -93,9 +93,11 @@ func (n *ovnNode) plug() {
 	run(n.T, exec.Command("ip", "-n", firstPort, "address", "add", firstAddress+"/24", "dev", "eth0"))
 }
 
-// unplug removes the namespaces of the ports, and with them their interfaces.
+// unplug removes the ports and their namespaces. The interfaces go first: the kernel removes
+// those of a namespace only some time after its name is gone.
 func unplug() {
 	for _, port := range []string{firstPort, secondPort} {
+		_ = exec.Command("ip", "link", "delete", "tap-"+port).Run()
 		_ = exec.Command("ip", "netns", "delete", port).Run()
 	}
 }
