@@ -51,8 +51,8 @@ func ovnLifecycle(t *testing.T, engine nodetest.Engine, registry *machine.Regist
 	}{
 		{"bootstrap registers the chassis", ovnBootstrap},
 		{"ports reach each other, and get addresses by DHCP", plugged},
-		{"ovn-controller is replaced without a lost packet", controllerAlone},
 		{"ovs-vswitchd is replaced with its flows", switchAlone},
+		{"ovn-controller is replaced without a lost packet", controllerAlone},
 		{"a wrong southbound database is refused", wrongSouthbound},
 		{"a rollback restores services and settings", networkRolledBack},
 		{"all services of the network are upgraded", networkUpgraded},
@@ -129,7 +129,7 @@ func controllerAlone(t *testing.T, n *ovnNode) {
 }
 
 // switchAlone requires that the new switch begins with the flows of the old one, and not with
-// none until ovn-controller has computed them.
+// none until ovn-controller has computed them. That one has started when there were none.
 func switchAlone(t *testing.T, n *ovnNode) {
 	flows, packets := len(n.flows()), n.stream()
 	n.Images["openvswitch-vswitchd"] = newVersion
