@@ -62,7 +62,7 @@ CHAOS_CONTINUE ?=
 ENGINES ?=
 
 phase = test/make/phase.sh
-parts = go list ./... | grep -vE '/test/(cloud|e2e|faults|fleet|operations|rolling|stack|vm)$$'
+parts = go list ./... | grep -vE '/test/(cloud|computenode|e2e|faults|fleet|operations|rolling|stack|vm)$$'
 # Packages whose tests need no daemons: those that do not use test/machine, which
 # starts them. Tests among them that need root say so with needs.Root, and are
 # skipped without it; make test runs all as root. Heat's engine takes longer to load
@@ -143,7 +143,7 @@ unit: build guest ## all unit tests, also those that need root and daemons
 	test/make/gotest.sh $(unit-flags) $$($(parts))
 
 e2e: build guest images ## the end-to-end tests
-	test/make/gotest.sh -timeout 60m ./test/e2e/... ./test/faults ./test/fleet
+	test/make/gotest.sh -timeout 60m ./test/computenode ./test/e2e ./test/faults ./test/fleet
 
 cloud-upgrade: build guest images controller-image ## make a server, upgrade all under it, and make another; the short part of test-cloud
 	test/make/gotest.sh -v -timeout 20m -run '^TestServerSurvives$$' ./test/cloud

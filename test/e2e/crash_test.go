@@ -5,13 +5,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
-	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestCrash kills kollet right after each record of the journal: in an upgrade that
@@ -122,7 +120,7 @@ func killAtEachRecord(t *testing.T, n *testNode, configure, check func()) []kill
 	var points []killPoint
 	for record := 1; ; record++ {
 		configure()
-		if o, killed := n.killedAt(record, "upgrade"); !killed {
+		if o, killed := n.KilledAt(record, "upgrade"); !killed {
 			if o.Code > 1 {
 				t.Fatalf("upgrade: exit status %d\n%s", o.Code, o.All())
 			}
@@ -136,8 +134,8 @@ func killAtEachRecord(t *testing.T, n *testNode, configure, check func()) []kill
 			continue
 		}
 		if record%2 == 0 {
-			n.killedAt(record+1, "recover")
-			n.killedAt(record+3, "recover")
+			n.KilledAt(record+1, "recover")
+			n.KilledAt(record+3, "recover")
 		}
 		n.Must(0, "recover")
 		check()
@@ -178,21 +176,6 @@ func (n *testNode) lastJournal() []journal.Record {
 	records, err := journal.Read(dir, all[len(all)-1])
 	check(n.T, err)
 	return records
-}
-
-// killedAt runs kollet-faults, which kills itself right after a record of the journal,
-// and returns whether it did.
-func (n *testNode) killedAt(record int, args ...string) (outcome, bool) {
-	n.T.Helper()
-	faulty := *n.Node // a copy, so that only this command is killed
-	faulty.Program = nodetest.Program(n.T, "kollet-faults")
-	faulty.Env = append(slices.Clone(faulty.Env), fmt.Sprintf("KOLLET_KILL_AT_RECORD=%d", record))
-	var out strings.Builder
-	cmd := faulty.Command(args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	_ = cmd.Run()
-	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return outcome{Code: cmd.ProcessState.ExitCode(), Stderr: out.String()}, status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // whole requires a healthy node whose image, config file and answer belong to the same

@@ -16,6 +16,7 @@ import (
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 func interrupted(t *testing.T, p *protocol) {
@@ -47,7 +48,7 @@ func (p *protocol) staysInVerify(n *testNode) {
 // awaitJournal waits until a step of a transaction begins.
 func awaitJournal(t *testing.T, n *testNode, to int, step string) {
 	t.Helper()
-	n.await("step "+step+" begins", func() bool {
+	n.Await("step "+step+" begins", func() bool {
 		records, _ := journal.Read(n.Path(node.StateDir+"/journal"), to)
 		return slices.ContainsFunc(records, func(r journal.Record) bool { return r.Step.String() == step })
 	})
@@ -63,7 +64,7 @@ func killedInStop(t *testing.T, p *protocol) {
 	p.configure(n, "v1", "two", "")
 	cmd := n.Command("upgrade")
 	check(t, cmd.Start())
-	n.await("alpha is told to stop", func() bool {
+	n.Await("alpha is told to stop", func() bool {
 		return strings.Contains(n.Must(0, "logs", "alpha").Stdout, "takes its time to stop")
 	})
 	check(t, cmd.Process.Kill())
@@ -140,7 +141,7 @@ func drift(t *testing.T, p *protocol) {
 	if _, err := n.Engine.Inspect(ctx, id); err == nil {
 		t.Fatal("the container that kollet did not create is still there")
 	}
-	same(t, beta, n.Service("beta"))
+	nodetest.Same(t, beta, n.Service("beta"))
 }
 
 func collection(t *testing.T, p *protocol) {
@@ -191,7 +192,7 @@ func movedTag(t *testing.T, p *protocol) {
 	if r.Outcome != journal.Unchanged {
 		t.Fatalf("without --pull always, the registry must not be asked, but: %+v", r)
 	}
-	same(t, before, n.Service("gamma"))
+	nodetest.Same(t, before, n.Service("gamma"))
 	n.Must(0, "upgrade", "--pull", "always")
 	if n.Service("gamma").ImageID == before.ImageID {
 		t.Fatal("the new image does not run")
@@ -206,7 +207,7 @@ func engineRestart(t *testing.T, p *protocol) {
 	defer p.engine.Start()
 	contains(t, n.Must(1, "upgrade").Stderr, p.engine.Socket)
 	p.engine.Start()
-	n.await("the services are healthy", func() bool { return n.Status().Healthy })
+	n.Await("the services are healthy", func() bool { return n.Status().Healthy })
 	n.Healthy(1)
 	n.Must(0, "verify")
 }

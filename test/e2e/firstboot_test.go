@@ -21,6 +21,7 @@ import (
 
 	"github.com/kollet/kollet/agent/firstboot"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestFirstBoot bootstraps nodes through late or missing registries and engines, full
@@ -164,7 +165,7 @@ func airGapped(t *testing.T, p *protocol) {
 	before := n.Service("alpha")
 	contains(t, n.Must(0, "bootstrap", "--archive", "/media/images/*.tar.gz", "--wait", "0s").Stdout, "bootstrap finished: nothing to do")
 	contains(t, n.boot(0).Stdout, "nothing to recover", "nothing to resume")
-	same(t, before, n.Service("alpha"))
+	nodetest.Same(t, before, n.Service("alpha"))
 
 	// An upgrade loads its image from an archive that the node file names, and skips
 	// archives whose images the engine already has.

@@ -63,7 +63,7 @@ func hiddenContainers(t *testing.T, p *protocol, hide func(*testNode, func(*test
 			t.Errorf("alpha answers %q", word)
 		}
 	})
-	same(t, alpha, n.Service("alpha"))
+	nodetest.Same(t, alpha, n.Service("alpha"))
 	n.Must(0, "upgrade")
 	n.Healthy(3)
 	n.Must(0, "verify")

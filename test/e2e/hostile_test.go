@@ -13,6 +13,7 @@ import (
 
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestHostileContainers has containers attack kollet, on both engines: without
@@ -64,7 +65,7 @@ func (h *hostile) configure(settings ...string) {
 
 // limits of a run of kollet: far more than it needs.
 const (
-	longestRun = patience
+	longestRun = nodetest.Patience
 	mostMemory = 256 << 10 // kB
 )
 
@@ -276,8 +277,8 @@ func respawningProcesses(t *testing.T, h *hostile) {
 	guests := fmt.Sprintf("pid: host\n    guests: {list: [/bin/tiny, say]}\n    stop_grace_period: 1s\n    volumes: [{source: %s, target: /locks}]\n", t.TempDir())
 	h.configure("command: [respawn, \"127.0.0.1:7001\", /locks]\n", guests)
 	h.ends(0, "bootstrap")
-	left := func() int { return len(processes("/proc/self/exe", "respawner")) }
-	for until := time.Now().Add(patience); left() < 20 && time.Now().Before(until); {
+	left := func() int { return len(nodetest.Processes("/proc/self/exe", "respawner")) }
+	for until := time.Now().Add(nodetest.Patience); left() < 20 && time.Now().Before(until); {
 		time.Sleep(50 * time.Millisecond)
 	}
 	h.configure(sane, guests)

@@ -1,5 +1,5 @@
-// Package e2e contains the end-to-end tests: the kollet program manages services on
-// real engines, with a registry, libvirt, QEMU guests, nova-compute and RabbitMQ.
+// Package e2e contains the end-to-end tests with small services: the kollet program manages
+// them on real engines, with a registry. Those of a whole compute node are in test/computenode.
 package e2e
 
 import (

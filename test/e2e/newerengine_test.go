@@ -60,10 +60,10 @@ func engineUpgrade(t *testing.T, p *protocol, survive bool, newer func()) {
 		t.Fatalf("the engine is still %s", is.Version)
 	}
 	t.Logf("from %s %s to %s, image store %q", was.Name, was.Version, is.Version, is.Images)
-	n.await("the services are healthy", func() bool { return n.Status().Healthy })
+	n.Await("the services are healthy", func() bool { return n.Status().Healthy })
 	if survive {
-		same(t, alpha, n.Service("alpha"))
-		same(t, beta, n.Service("beta"))
+		nodetest.Same(t, alpha, n.Service("alpha"))
+		nodetest.Same(t, beta, n.Service("beta"))
 	}
 	n.Must(0, "verify")
 	n.Must(0, "plan", "--exit-code")

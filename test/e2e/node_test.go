@@ -16,19 +16,11 @@ type testNode struct{ *nodetest.Node }
 
 type outcome = nodetest.Outcome
 
-// patience bounds how long a test waits for what is about to happen. It is far more than
-// a machine needs that is ten times slower than usual.
-const patience = 3 * time.Minute
-
-// await waits until a condition holds.
-func (n *testNode) await(what string, holds func() bool) {
-	n.T.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			n.T.Fatalf("still waiting: %s", what)
-		}
-	}
-}
+var (
+	check    = nodetest.Check
+	contains = nodetest.Contains
+	run      = nodetest.Run
+)
 
 // when runs kollet and does something as soon as it has printed a text, which it has to.
 func (n *testNode) when(text string, do func(), args ...string) outcome {
@@ -71,22 +63,12 @@ func newNodeOn(t testing.TB, engine nodetest.Engine) *testNode {
 	return &testNode{n}
 }
 
-// contains requires each of the words in a text.
-func contains(t testing.TB, text string, words ...string) {
-	t.Helper()
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			t.Fatalf("%q is missing in:\n%s", word, text)
-		}
-	}
-}
-
 // answer returns the word that the tiny service at an address answers. It also answers
 // its process ID.
 func answer(t testing.TB, address string) string {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
-		conn, err := net.DialTimeout("tcp", address, patience)
+	for end := time.Now().Add(nodetest.Patience); time.Now().Before(end); {
+		conn, err := net.DialTimeout("tcp", address, nodetest.Patience)
 		if err != nil {
 			time.Sleep(20 * time.Millisecond)
 			continue

@@ -47,7 +47,7 @@ func killedBootstrap(t *testing.T, p *protocol) {
 			t.Fatal("the bootstrap does not end")
 		}
 		n.T = t
-		o, killed := n.killedAt(record, "bootstrap", "--wait", "10s")
+		o, killed := n.KilledAt(record, "bootstrap", "--wait", "10s")
 		if !killed {
 			if record < 10 || o.Code != 0 {
 				t.Fatalf("record %d: exit status %d\n%s", record, o.Code, o.All())
@@ -86,7 +86,7 @@ func shutDownBootstrap(t *testing.T, p *protocol) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	check(t, cmd.Start())
-	n.await("bootstrap waits for the registry", func() bool {
+	n.Await("bootstrap waits for the registry", func() bool {
 		return n.exists(firstboot.LogPath) && strings.Contains(n.read(firstboot.LogPath), "waiting for the registry")
 	})
 	check(t, cmd.Process.Signal(syscall.SIGTERM))
@@ -107,7 +107,7 @@ func killedAgain(t *testing.T, p *protocol) {
 	n := p.fresh(t)
 	n.Must(0, "bootstrap")
 	p.configure(n, "v2", "two", "")
-	if _, killed := n.killedAt(6, "bootstrap"); !killed {
+	if _, killed := n.KilledAt(6, "bootstrap"); !killed {
 		t.Fatal("the bootstrap was not killed")
 	}
 	n.useUnit()
@@ -134,13 +134,13 @@ func powerLoss(t *testing.T, p *protocol) {
 	at, cuts := 0, 0
 	for record := 1; ; record += 2 {
 		p.configure(n, tags[1-at], tags[1-at], "")
-		if _, killed := n.killedAt(record, "upgrade"); !killed {
+		if _, killed := n.KilledAt(record, "upgrade"); !killed {
 			break
 		}
 		cuts++
 		p.cutPower(n)
 		n.boot(0)
-		n.await("all services are healthy", func() bool { return n.Status().Healthy })
+		n.Await("all services are healthy", func() bool { return n.Status().Healthy })
 		at = p.whole(t, n, tags)
 	}
 	if cuts < 8 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestPreload runs a Python service that is imported before its gate, on both
@@ -217,7 +218,7 @@ func interruptedImport(t *testing.T, p *protocol) {
 	n.configure("open('/out/imports', 'w').close()\nimport time; time.sleep(600)\nopen('/out/imported', 'w').close()\n"+pythonHelper, strings.Replace(preloadsPython, "pid: host", "pid: private", 1)) // as pid 1 it would ignore signals
 	cmd := n.Command("upgrade")
 	check(t, cmd.Start())
-	n.await("the import begins", func() bool {
+	n.Await("the import begins", func() bool {
 		_, err := os.Stat(n.out("imports"))
 		return err == nil
 	})
@@ -228,7 +229,7 @@ func interruptedImport(t *testing.T, p *protocol) {
 	if _, err := os.Stat(n.out("imported")); err == nil {
 		t.Error("the upgrade waited for the import")
 	}
-	same(t, before, n.Service("python"))
+	nodetest.Same(t, before, n.Service("python"))
 	n.Healthy(1)
 }
 
@@ -239,7 +240,7 @@ func restartedPlainly(t *testing.T, p *protocol) {
 	first := n.about()
 	check(t, syscall.Kill(n.Service("python").PID, syscall.SIGKILL)) // a crash
 	again := first
-	n.await("it is restarted", func() bool {
+	n.Await("it is restarted", func() bool {
 		again = n.about()
 		return again.Started != first.Started
 	})
@@ -267,6 +268,6 @@ func crashingImport(t *testing.T, p *protocol) {
 	before := n.Service("python")
 	n.configure("import os\nos.abort()\n", preloadsPython)
 	contains(t, n.Must(1, "upgrade").Stderr, "stage python", "nothing was touched")
-	same(t, before, n.Service("python"))
+	nodetest.Same(t, before, n.Service("python"))
 	n.Healthy(1)
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestPrerequisites upgrades small services that require a message broker, with a real
 // RabbitMQ that does not answer, and with services that are unhealthy before the
 // upgrade.
 func TestPrerequisites(t *testing.T) {
-	rabbit := machine.NewRabbit(t, rabbitPassword)
+	rabbit := machine.NewRabbit(t, "r4bb1tPassw0rd")
 	onBoth(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		for name, scenario := range map[string]func(*testing.T, *brokered){
@@ -85,7 +86,7 @@ func (b *brokered) refused(t *testing.T, command []string, words ...string) {
 	contains(t, o.Stderr, append(words, "nothing was touched: ", "--force` continues regardless")...)
 	after := b.Status()
 	for i, was := range before.Services {
-		same(t, was, after.Services[i])
+		nodetest.Same(t, was, after.Services[i])
 	}
 	if after.Generation != before.Generation {
 		t.Fatalf("generation %d, now %d", before.Generation, after.Generation)
@@ -198,7 +199,7 @@ func unhealthyStays(t *testing.T, b *brokered) {
 	if r.Outcome != journal.Committed {
 		t.Fatalf("with --force: %+v", r)
 	}
-	same(t, before, b.Service("alpha"))
+	nodetest.Same(t, before, b.Service("alpha"))
 	if word := answer(t, "127.0.0.1:7002"); word != "two" {
 		t.Fatalf("beta answers %q", word)
 	}
@@ -257,7 +258,7 @@ func restartingIsUnhealthy(t *testing.T, b *brokered) {
 func (b *brokered) awaitService(t *testing.T, name string, holds func(agent.ServiceStatus) bool) agent.ServiceStatus {
 	t.Helper()
 	var s agent.ServiceStatus
-	b.await("the status of "+name, func() bool {
+	b.Await("the status of "+name, func() bool {
 		s = b.Service(name)
 		return holds(s)
 	})

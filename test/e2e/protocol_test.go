@@ -112,14 +112,6 @@ services:
 // alphaStarts is alpha's start period in that file, the first one.
 const alphaStarts = "start_period: 30s"
 
-// same requires that a service still runs in the same container and process.
-func same(t testing.TB, before, after agent.ServiceStatus) {
-	t.Helper()
-	if before.Container != after.Container || before.PID != after.PID || before.Since != after.Since {
-		t.Fatalf("%s was replaced or restarted: %+v, now %+v", before.Name, before, after)
-	}
-}
-
 func bootstrapOnce(t *testing.T, p *protocol) {
 	n := p.node(t)
 	var r upgrade.Result
@@ -143,7 +135,7 @@ func bootstrapOnce(t *testing.T, p *protocol) {
 	if r.Outcome != journal.Unchanged {
 		t.Fatalf("second bootstrap: %+v", r)
 	}
-	same(t, before, n.Service("alpha"))
+	nodetest.Same(t, before, n.Service("alpha"))
 	n.Must(0, "verify")
 	contains(t, n.Must(0, "plan", "--exit-code").All(), "")
 }
@@ -160,7 +152,7 @@ func changedFile(t *testing.T, p *protocol) {
 	}
 	n.Must(0, "upgrade")
 	n.Healthy(2)
-	same(t, beta, n.Service("beta"))
+	nodetest.Same(t, beta, n.Service("beta"))
 	if word := answer(t, "127.0.0.1:7001"); word != "two" {
 		t.Fatalf("alpha answers %q", word)
 	}
@@ -169,7 +161,7 @@ func changedFile(t *testing.T, p *protocol) {
 	plan = n.Must(3, "plan", "--exit-code")
 	contains(t, plan.Stdout, "alpha", "/etc/alpha.conf", "secret")
 	n.Must(0, "upgrade")
-	same(t, beta, n.Service("beta"))
+	nodetest.Same(t, beta, n.Service("beta"))
 	n.Must(0, "verify")
 }
 
@@ -222,7 +214,7 @@ func addAndRemove(t *testing.T, p *protocol) {
 	p.configure(n, "v1", "one", gamma)
 	n.Must(0, "upgrade")
 	n.Healthy(2)
-	same(t, alpha, n.Service("alpha"))
+	nodetest.Same(t, alpha, n.Service("alpha"))
 	answer(t, "127.0.0.1:7003")
 	p.configure(n, "v1", "one", "")
 	contains(t, n.Must(3, "plan", "--exit-code").Stdout, "gamma", "remove")
@@ -301,7 +293,7 @@ func replacedWithDependencies(t *testing.T, p *protocol) {
 	text := strings.Replace(n.read("/etc/kollet/node.yaml"), `content: "beta"`, `content: "changed"`, 1)
 	n.Write("/etc/kollet/node.yaml", text)
 	n.Must(0, "upgrade")
-	same(t, alpha, n.Service("alpha"))
+	nodetest.Same(t, alpha, n.Service("alpha"))
 }
 
 func changedProbe(t *testing.T, p *protocol) {
@@ -314,8 +306,8 @@ func changedProbe(t *testing.T, p *protocol) {
 	n.Must(3, "plan", "--exit-code")
 	n.Must(0, "upgrade")
 	n.Healthy(2)
-	same(t, alpha, n.Service("alpha"))
-	same(t, beta, n.Service("beta"))
+	nodetest.Same(t, alpha, n.Service("alpha"))
+	nodetest.Same(t, beta, n.Service("beta"))
 }
 
 // untouched requires that the failed upgrade changed no running service, and that the
@@ -323,8 +315,8 @@ func changedProbe(t *testing.T, p *protocol) {
 func untouched(t *testing.T, p *protocol, n *testNode, alpha, beta agent.ServiceStatus) {
 	t.Helper()
 	n.Healthy(alpha.Generation)
-	same(t, alpha, n.Service("alpha"))
-	same(t, beta, n.Service("beta"))
+	nodetest.Same(t, alpha, n.Service("alpha"))
+	nodetest.Same(t, beta, n.Service("beta"))
 	n.Must(0, "verify")
 	p.onlyTheServices(t, n)
 	p.configure(n, "v2", "fine", "")

@@ -77,11 +77,11 @@ func (r *recorder) killedAtEach(command, beta, text string) []recordings.Point {
 		r.base()
 		r.configure("v2", beta)
 		if command == "recover" {
-			if o, killed := r.n.killedAt(lastCutOver, "upgrade"); !killed {
+			if o, killed := r.n.KilledAt(lastCutOver, "upgrade"); !killed {
 				r.t.Fatalf("the upgrade was not killed\n%s", o.All())
 			}
 		}
-		if _, killed := r.n.killedAt(at, command); !killed {
+		if _, killed := r.n.KilledAt(at, command); !killed {
 			return points
 		}
 		if p := r.point(); strings.Contains(p.State["journal/000002.jsonl"], text) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 func brokenEntrypoint(t *testing.T, p *protocol) {
@@ -42,7 +43,7 @@ func rolledBack(t *testing.T, p *protocol, n *testNode, alpha, beta agent.Servic
 	if now := n.Service("alpha"); now.Container != alpha.Container {
 		t.Fatalf("alpha runs in another container: %+v", now)
 	}
-	same(t, beta, n.Service("beta"))
+	nodetest.Same(t, beta, n.Service("beta"))
 	if word := answer(t, "127.0.0.1:7001"); word != "one" {
 		t.Fatalf("alpha answers %q", word)
 	}

@@ -169,7 +169,7 @@ func (s *sickNode) survives(row sickRow) {
 	if ailment.prevents {
 		before = s.container()
 	}
-	if o, killed := s.killedAt(afterCutover, "upgrade"); !killed {
+	if o, killed := s.KilledAt(afterCutover, "upgrade"); !killed {
 		s.T.Fatalf("not killed: %s", o.All())
 	}
 	if ailment.prevents {
@@ -206,7 +206,7 @@ func (s *sickNode) waitsAtItsGate() {
 	contains(s.T, s.Must(3, "plan", "--exit-code").Stdout, "was replaced and was started again")
 	s.once(func() { s.Must(0, "upgrade") })
 	s.well()
-	same(s.T, before, s.Service("alpha"))
+	nodetest.Same(s.T, before, s.Service("alpha"))
 }
 
 // renamed gives the service another name, which must not run beside it, forward and

@@ -45,7 +45,7 @@ func (s *sickNode) freeze(c containers.Container) {
 	s.T.Helper()
 	run(s.T, exec.Command("fsfreeze", "--freeze", s.volume))
 	s.T.Cleanup(func() { _ = exec.Command("fsfreeze", "--unfreeze", s.volume).Run() }) // if the test fails
-	s.await("the service hangs", func() bool {
+	s.Await("the service hangs", func() bool {
 		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.PID))
 		return slices.ContainsFunc(stats, func(path string) bool {
 			stat, _ := os.ReadFile(path)
@@ -90,7 +90,7 @@ func (s *sickNode) survivesHanging(rows []sickRow) {
 	s.configure(writing)
 	upgrade := s.Command("upgrade")
 	check(s.T, upgrade.Start())
-	s.await("kollet kills the service", func() bool { return killedAndThere(old) })
+	s.Await("kollet kills the service", func() bool { return killedAndThere(old) })
 	check(s.T, upgrade.Process.Kill())
 	_ = upgrade.Wait()
 	s.once(func() { s.Must(row.recover, "recover") })
@@ -141,7 +141,7 @@ func (s *sickNode) hangs(old containers.Container) {
 // gone waits until the engine has noticed that a container exited.
 func (s *sickNode) gone(old containers.Container) {
 	s.T.Helper()
-	s.await("the service exits", func() bool {
+	s.Await("the service exits", func() bool {
 		now, err := s.Engine.Inspect(context.Background(), old.ID)
 		check(s.T, err)
 		return now.PID != old.PID && syscall.Kill(old.PID, 0) != nil

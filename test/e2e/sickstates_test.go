@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -130,7 +128,7 @@ func (s *sickNode) remove(c containers.Container) {
 // becomes waits until a container is as required.
 func (s *sickNode) becomes(id string, holds func(containers.Container) bool) {
 	s.T.Helper()
-	s.await("the container gets into the state", func() bool {
+	s.Await("the container gets into the state", func() bool {
 		c, err := s.Engine.Inspect(context.Background(), id)
 		check(s.T, err)
 		return holds(c)
@@ -152,16 +150,6 @@ func (s *sickNode) hold(c containers.Container) {
 		check(s.T, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0))
 		check(s.T, f.Close())
 	})
-}
-
-// run runs a command and returns what it printed.
-func run(t testing.TB, cmd *exec.Cmd) string {
-	t.Helper()
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v: %s", cmd.Args, err, out)
-	}
-	return string(out)
 }
 
 // inspect returns all that the engine says about a container.

@@ -19,10 +19,3 @@ func pushTiny(t testing.TB, r *machine.Registry, repository, tag string, edit ..
 	}
 	i.Push(t, r.Addr, repository)
 }
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

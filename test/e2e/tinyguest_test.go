@@ -3,15 +3,14 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestTinyGuests checks what happens to guests that tiny services start.
@@ -82,7 +81,7 @@ func bornLast(t *testing.T, p *protocol) {
 	o := n.Must(0, "upgrade", "--force") // tiny guests run on no QEMU whose version could be asked
 	contains(t, o.All(), "these processes serve no guest and end with it: tiny (process "+pid+")\n")
 	contains(t, n.Must(0, "history", "2").Stdout, "tiny (process "+pid+")")
-	if left := processes("/bin/tiny", "sulk", firstGuest); len(left) > 0 {
+	if left := nodetest.Processes("/bin/tiny", "sulk", firstGuest); len(left) > 0 {
 		t.Errorf("the command in the old container still runs: processes %v", left)
 	}
 	n.Healthy(2)
@@ -103,24 +102,11 @@ func bornInRollback(t *testing.T, p *protocol) {
 // socket, one shares its memory, and one is a daemon.
 var guestHelpers = []string{"wire", "pane", "clerk"}
 
-// processes returns the processes with these first arguments.
-func processes(args ...string) []string {
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	var found []string
-	for _, line := range lines {
-		data, err := os.ReadFile(line)
-		if err == nil && strings.HasPrefix(string(data), strings.Join(args, "\x00")+"\x00") {
-			found = append(found, filepath.Base(filepath.Dir(line)))
-		}
-	}
-	return found
-}
-
 // processOf waits for the only process with these first arguments.
 func (n *testNode) processOf(args ...string) string {
 	n.T.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if found := processes(args...); len(found) == 1 {
+	for end := time.Now().Add(nodetest.Patience); ; time.Sleep(10 * time.Millisecond) {
+		if found := nodetest.Processes(args...); len(found) == 1 {
 			return found[0]
 		} else if time.Now().After(end) {
 			n.T.Fatalf("processes of %q: %v", args, found)
@@ -135,7 +121,7 @@ func (n *testNode) endGuests(uuids ...string) {
 	for _, uuid := range uuids {
 		g, ok := found[uuid]
 		for _, name := range guestHelpers {
-			if len(processes(name, uuid, strconv.Itoa(g.PID))) != 1 {
+			if len(nodetest.Processes(name, uuid, strconv.Itoa(g.PID))) != 1 {
 				n.T.Errorf("guest %+v lost its helper %s", g, name)
 			}
 		}
@@ -184,7 +170,7 @@ func pretended(t *testing.T, p *protocol) {
 	}
 	configure("v1")
 	n.Must(0, "bootstrap")
-	n.await("mallory pretends", func() bool { return len(processes("qemu-system-x86_64", "-name", "guest="+secondGuest)) == 1 })
+	n.Await("mallory pretends", func() bool { return len(nodetest.Processes("qemu-system-x86_64", "-name", "guest="+secondGuest)) == 1 })
 	if found := n.guests(); len(found) != 1 {
 		t.Errorf("guests: %+v", found)
 	}

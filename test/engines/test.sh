@@ -46,7 +46,7 @@ for name; do
 	start=$SECONDS result=ok
 	engine=${name%%-*}
 	PATH=$path test/make/gotest.sh -count=1 -timeout 30m "./containers/$engine" || result=FAILED status=1
-	PATH=$path test/make/gotest.sh -count=1 -timeout 60m -run "^($tests)\$/^$engine\$" ./test/e2e || result=FAILED status=1
+	PATH=$path test/make/gotest.sh -count=1 -timeout 60m -run "^($tests)\$/^$engine\$" ./test/e2e ./test/computenode || result=FAILED status=1
 	case $components in
 	*containerd@*)
 		KOLLET_TEST_NEWER_ENGINE=${built//$'\n'/:} test/make/gotest.sh -count=1 -run "^TestNewerEngine\$/^$engine\$" ./test/e2e || result=FAILED status=1

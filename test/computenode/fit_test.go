@@ -1,4 +1,4 @@
-package e2e
+package computenode
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // Images that differ from nova-libvirt's in what their programs say.
@@ -65,11 +66,11 @@ func unfit(t *testing.T, c *compute) {
 	if !strings.HasPrefix(before.QEMU, "7.2.") || before.NextQEMU != before.QEMU {
 		t.Fatalf("guest: %+v", before)
 	}
-	refused := func(o outcome, reasons ...string) {
+	refused := func(o nodetest.Outcome, reasons ...string) {
 		t.Helper()
 		contains(t, o.Stderr, append(reasons, "nothing was touched", "needed by guest "+guestName, "--force")...)
 		for _, was := range running.Services {
-			same(t, was, c.Service(was.Name))
+			nodetest.Same(t, was, c.Service(was.Name))
 		}
 		c.Lives(before)
 	}

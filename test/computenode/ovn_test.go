@@ -1,4 +1,4 @@
-package e2e
+package computenode
 
 import (
 	"fmt"
@@ -84,7 +84,7 @@ func ovnBootstrap(t *testing.T, n *ovnNode) {
 	if got := n.setting("ovn-bridge-mappings"); got != "physnet1:br-ex" {
 		t.Fatalf("mappings of bridges: %q", got)
 	}
-	n.await("the agent tells Neutron of itself, in the southbound database", func() bool {
+	n.Await("the agent tells Neutron of itself, in the southbound database", func() bool {
 		return strings.Contains(n.central.South(t, "--bare", "--columns=external_ids", "find", "chassis_private", "name=compute-1"), "neutron:ovn-metadata-id=")
 	})
 	n.runsAs("neutron-ovn-metadata-agent", 42435)
@@ -107,7 +107,7 @@ func controllerAlone(t *testing.T, n *ovnNode) {
 	if now := n.flows(); len(now) != len(flows) {
 		t.Errorf("there were %d flows before, and %d are there after", len(flows), len(now))
 	}
-	n.await("the flows are those of the new ovn-controller", func() bool { return slices.Max(n.flows()) < time.Since(start) })
+	n.Await("the flows are those of the new ovn-controller", func() bool { return slices.Max(n.flows()) < time.Since(start) })
 	time.Sleep(time.Second)
 	sent, lost := packets.end()
 	t.Logf("%d packets of %d were lost", lost, sent)
@@ -119,7 +119,7 @@ func controllerAlone(t *testing.T, n *ovnNode) {
 	}
 	for _, was := range others {
 		if was.Name != "ovn-controller" {
-			same(t, was, n.Service(was.Name))
+			nodetest.Same(t, was, n.Service(was.Name))
 		}
 	}
 	if got := n.setting(waitBeforeClear); got != "8000" {
@@ -164,7 +164,7 @@ func wrongSouthbound(t *testing.T, n *ovnNode) {
 	o := n.Must(1, "upgrade")
 	contains(t, o.Stderr, "nothing was touched: ", "check requires: ovn-controller, neutron-ovn-metadata-agent: ", "probe ovsdb tcp:127.0.0.1:6643: ", "connection refused")
 	for _, was := range before.Services {
-		same(t, was, n.Service(was.Name))
+		nodetest.Same(t, was, n.Service(was.Name))
 	}
 	n.Vars["ovn_sb_connection"] = n.central.Southbound
 	n.Configure()

@@ -1,9 +1,11 @@
-package e2e
+package computenode
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestOpenvswitchNode runs a node with Open vSwitch. It uses the userspace datapath,
@@ -29,15 +31,15 @@ func openvswitch(t *testing.T, c *compute) {
 	c.Images = map[string]string{"neutron-openvswitch-agent": newVersion}
 	libvirt, db := c.Service("nova-libvirt"), c.Service("openvswitch-db-server")
 	c.Upgrade()
-	same(t, libvirt, c.Service("nova-libvirt"))
-	same(t, db, c.Service("openvswitch-db-server"))
+	nodetest.Same(t, libvirt, c.Service("nova-libvirt"))
+	nodetest.Same(t, db, c.Service("openvswitch-db-server"))
 	c.Connected("neutron-openvswitch-agent")
 
 	// The agent is replaced with what it depends on.
 	agent, vswitchd := c.Service("neutron-openvswitch-agent"), c.Service("openvswitch-vswitchd")
 	c.Images["openvswitch-db-server"] = newVersion
 	c.Upgrade()
-	same(t, vswitchd, c.Service("openvswitch-vswitchd"))
+	nodetest.Same(t, vswitchd, c.Service("openvswitch-vswitchd"))
 	if now := c.Service("neutron-openvswitch-agent"); now.Container == agent.Container {
 		t.Fatalf("the agent is still the one before: %+v", now)
 	}

@@ -1,4 +1,4 @@
-package e2e
+package computenode
 
 import (
 	"os"
@@ -108,7 +108,7 @@ func (c *compute) Lives(before agent.Guest) {
 // connected requires that a service has a connection to RabbitMQ.
 func (c *compute) Connected(service string) {
 	c.T.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(nodetest.Patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if slices.ContainsFunc(c.rabbit.Connections(c.T), func(conn machine.Connection) bool {
 			return strings.HasPrefix(conn.Name, service) && conn.State == "running"
 		}) {

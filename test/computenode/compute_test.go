@@ -1,4 +1,4 @@
-package e2e
+package computenode
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestComputeNode takes a compute node from bootstrap through upgrades and rollbacks
@@ -74,7 +75,7 @@ func bootstrapCompute(t *testing.T, c *compute) {
 	if r.Outcome != journal.Unchanged {
 		t.Fatalf("bootstrap again: %+v", r)
 	}
-	same(t, s.Services[0], c.Service(s.Services[0].Name))
+	nodetest.Same(t, s.Services[0], c.Service(s.Services[0].Name))
 }
 
 // frozenBroker requires that an upgrade is refused before anything is stopped, if the
@@ -95,7 +96,7 @@ func frozenBroker(t *testing.T, c *compute) {
 	contains(t, o.Stderr, "nothing was touched: ", "check requires: neutron-linuxbridge-agent, nova-compute: ", "probe amqp://127.0.0.1:5672: it accepts connections, but does not answer", "kollet upgrade --force")
 	after := c.Status()
 	for i, was := range before.Services {
-		same(t, was, after.Services[i])
+		nodetest.Same(t, was, after.Services[i])
 	}
 	contains(t, c.Kollet("doctor").Stdout, "neutron-linuxbridge-agent, nova-compute: no success within ")
 	c.rabbit.Thaw()
@@ -139,7 +140,7 @@ func guestSurvives(t *testing.T, c *compute) {
 		t.Fatalf("result: %+v", r)
 	}
 	c.Lives(before)
-	if left := processes(nbd...); !slices.Equal(left, []string{disk}) {
+	if left := nodetest.Processes(nbd...); !slices.Equal(left, []string{disk}) {
 		t.Fatalf("the guest's disk was served by process %s, now by %v", disk, left)
 	}
 	for _, was := range []agent.ServiceStatus{libvirt, nova} {
@@ -147,7 +148,7 @@ func guestSurvives(t *testing.T, c *compute) {
 			t.Fatalf("%s was not replaced: %+v", was.Name, now)
 		}
 	}
-	same(t, network, c.Service("neutron-linuxbridge-agent"))
+	nodetest.Same(t, network, c.Service("neutron-linuxbridge-agent"))
 	c.Connected("nova-compute")
 	c.Must(0, "verify")
 	c.parentLives(before.PID)
@@ -173,7 +174,7 @@ func (c *compute) attachDisk() string {
 </disk>
 `), 0o644))
 	c.Virsh("attach-device", guestName, inside+"/disk.xml")
-	found := processes(nbd...)
+	found := nodetest.Processes(nbd...)
 	if len(found) != 1 {
 		c.T.Fatalf("processes of %q: %v", nbd, found)
 	}
@@ -222,8 +223,8 @@ func oneServiceAlone(t *testing.T, c *compute) {
 	libvirt, network := c.Service("nova-libvirt"), c.Service("neutron-linuxbridge-agent")
 	contains(t, c.Must(3, "plan", "--exit-code").Stdout, "nova-compute", "+reserved_host_memory_mb = 768")
 	c.Upgrade()
-	same(t, libvirt, c.Service("nova-libvirt"))
-	same(t, network, c.Service("neutron-linuxbridge-agent"))
+	nodetest.Same(t, libvirt, c.Service("nova-libvirt"))
+	nodetest.Same(t, network, c.Service("neutron-linuxbridge-agent"))
 	contains(t, c.Must(0, "exec", "nova-compute", "--", "cat", "/etc/nova/nova.conf").Stdout, "reserved_host_memory_mb = 768")
 	c.Lives(before)
 }
@@ -255,7 +256,7 @@ func killUnderGuest(t *testing.T, c *compute) {
 	c.Images = map[string]string{}
 	for record := 2; ; record++ {
 		c.Configure()
-		o, killed := (&testNode{c.Node}).killedAt(record, "upgrade")
+		o, killed := c.KilledAt(record, "upgrade")
 		if killed && c.Status().Interrupted {
 			c.Must(0, "recover")
 		}
@@ -300,7 +301,7 @@ func guestGoes(t *testing.T, c *compute) {
 	c.Upgrade()
 	pinned := c.Guest().Container
 	c.Virsh("shutdown", guestName)
-	(&testNode{c.Node}).await("the guest shuts down", func() bool { return len(c.Guests()) == 0 })
+	c.Await("the guest shuts down", func() bool { return len(c.Guests()) == 0 })
 	c.Must(0, "gc")
 	if k, err := c.Engine.Inspect(context.Background(), pinned); err == nil && k.Spec.Name != "nova-libvirt" {
 		t.Fatalf("%s is still there", pinned)

@@ -1,4 +1,4 @@
-package e2e
+package computenode
 
 import (
 	"encoding/binary"
@@ -68,11 +68,6 @@ func (n *ovnNode) flows() (ages []time.Duration) {
 	return ages
 }
 
-func (n *ovnNode) await(what string, holds func() bool) {
-	n.T.Helper()
-	(&testNode{n.Node}).await(what, holds)
-}
-
 // plug makes a logical switch, and a network namespace for each of its two ports. The first
 // gets its address from the test, the second by OVN's DHCP.
 func (n *ovnNode) plug() {
@@ -123,7 +118,7 @@ func (n *ovnNode) bound() {
 	n.T.Helper()
 	chassis := n.chassis()
 	for _, port := range []string{firstPort, secondPort} {
-		n.await(port+" is bound and up", func() bool {
+		n.Await(port+" is bound and up", func() bool {
 			got := n.central.South(n.T, "--bare", "--columns=chassis,up", "find", "port_binding", "logical_port="+port)
 			return chassis != "" && strings.Join(strings.Fields(got), " ") == chassis+" true"
 		})
