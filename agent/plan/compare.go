@@ -12,6 +12,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/target"
 )
 
 // compare tells how one service differs from the generation that runs. Its
@@ -105,6 +106,8 @@ func compareFiles(store generation.Store, s generation.Service, files []generati
 			change.Note = "symbolic link to " + f.Link
 		case f.Directory, exists && before.Merge != f.Merge, exists && before.Part != f.Part, exists && before.Preserve != f.Preserve:
 			change.Note = "how it is copied changes"
+		case exists && change.Diff == "" && target.Withheld(text):
+			change.Note = "its content changes, and is not shown"
 		case exists && change.Diff == "":
 			change.Note = "a secret in it changes"
 		case !exists && change.Diff == "":

@@ -90,7 +90,7 @@ func TestCompareDirectories(t *testing.T) {
 	}{
 		"nothing":        {func(f []generation.File) []generation.File { return f }, nil, ""},
 		"content":        {func(f []generation.File) []generation.File { f[4].SHA256 = "9"; return f }, map[string]string{"01-d/sub/g": "<2 bytes, not shown>\n"}, "/etc/d/sub/g - <1 bytes, not shown> + <2 bytes, not shown>"},
-		"the same size":  {func(f []generation.File) []generation.File { f[4].SHA256 = "9"; return f }, map[string]string{"01-d/sub/g": "<1 bytes, not shown>\n"}, "/etc/d/sub/g a secret in it changes"},
+		"the same size":  {func(f []generation.File) []generation.File { f[4].SHA256 = "9"; return f }, map[string]string{"01-d/sub/g": "<1 bytes, not shown>\n"}, "/etc/d/sub/g its content changes, and is not shown"},
 		"file less":      {func(f []generation.File) []generation.File { return f[:4] }, nil, "/etc/d/sub/g removed"},
 		"merged, less":   {func(f []generation.File) []generation.File { f[0].Merge = true; return f[:4] }, nil, "/etc/d how it is copied changes; /etc/d/sub/g reverts to the image's file"},
 		"link elsewhere": {func(f []generation.File) []generation.File { f[2].Link, f[2].SHA256 = "x", "9"; return f }, nil, "/etc/d/link symbolic link to x"},

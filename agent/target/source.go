@@ -223,3 +223,10 @@ func (t *tree) append(below string, info fs.FileInfo, f generation.File, r gener
 	t.paths, t.files, t.rendered = append(t.paths, t.node.Path(path.Join(t.at, below))), append(t.files, f), append(t.rendered, r)
 	return nil
 }
+
+// Withheld reports whether a text is what is shown of a file, instead of its content.
+func Withheld(text string) bool {
+	var size int
+	_, err := fmt.Sscanf(text, "<%d", &size)
+	return err == nil && text == string(configs.Withheld(size))
+}
