@@ -23,11 +23,14 @@ var exampleImages = map[string]map[string]string{
 	"kvm-linuxbridge.yaml": images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"),
 	"openvswitch.yaml": images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute",
 		"openvswitch-db-server", "openvswitch-vswitchd", "neutron-openvswitch-agent"),
-	"ovn.yaml": images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute",
-		"openvswitch-db-server", "openvswitch-vswitchd", "ovn-controller", "neutron-ovn-metadata-agent"),
-	"containerd.yaml": with(images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"),
-		"telegraf", "registry.example.com:5000/library/telegraf:1.33"),
-	"air-gapped.yaml": images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute", "neutron-linuxbridge-agent"),
+	"ovn.yaml":        onOVN(),
+	"containerd.yaml": with(onOVN(), "telegraf", "registry.example.com:5000/library/telegraf:1.33"),
+	"air-gapped.yaml": onOVN(),
+}
+
+func onOVN() map[string]string {
+	return images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute",
+		"openvswitch-db-server", "openvswitch-vswitchd", "ovn-controller", "neutron-ovn-metadata-agent")
 }
 
 func images(registry string, services ...string) map[string]string {
