@@ -64,7 +64,8 @@ func preloaded(s generation.Service) []string {
 // SamePolicy compares all that is not the container itself.
 func SamePolicy(old, new generation.Service) bool {
 	old.Origin, new.Origin = 0, 0
-	old.InsteadOf, new.InsteadOf = "", "" // the same image, by another way
+	old.InsteadOf, new.InsteadOf = "", ""       // the same image, by another way
+	old.Image.Digest, new.Image.Digest = "", "" // by another name
 	a, errA := json.Marshal(old)
 	b, errB := json.Marshal(new)
 	return errA == nil && errB == nil && string(a) == string(b)

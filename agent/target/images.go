@@ -68,16 +68,13 @@ func (t *Target) FindImages(ctx context.Context, n *node.Node, current generatio
 			if old, ok := current.Service(s.Name); ok && known.ID == "" && old.Ref == s.Ref && t.Pull != "always" {
 				known = old.Image
 			}
-			image, err := n.Engine.Image(ctx, cmp.Or(known.ID, s.Ref))
+			image, err := find(ctx, n.Engine, known, s.Ref)
 			if err != nil && !errors.Is(err, containers.ErrNotFound) {
 				return fmt.Errorf("look up the image of %s: %w", s.Name, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
-				if known.ID == image.ID {
-					image.Digest = known.Digest // an image may have several, and the engine may name another one first
-				}
 				images.Present[s.Name] = image
 			}
 			if err != nil || t.Pull == "always" {
@@ -88,6 +85,29 @@ func (t *Target) FindImages(ctx context.Context, n *node.Node, current generatio
 	}
 	err := found.Wait()
 	return images, err
+}
+
+// find looks for an image that is known by its id, or else by its reference.
+func find(ctx context.Context, engine containers.Engine, known generation.Image, ref string) (containers.Image, error) {
+	image, err := engine.Image(ctx, cmp.Or(known.ID, ref))
+	if err != nil || known.ID != image.ID || known.Digest == image.Digest {
+		return image, err
+	}
+	if known.Digest == "" { // it was loaded, and pulled since
+		image.Digest = ""
+		return image, nil
+	}
+	if image.Digest == "" { // it was untagged: its id is the only name that is left
+		return image, nil
+	}
+	// Of several digests, the engine names any.
+	switch _, err := engine.Image(ctx, known.Digest); {
+	case err == nil:
+		image.Digest = known.Digest
+	case !errors.Is(err, containers.ErrNotFound):
+		return image, err
+	}
+	return image, nil
 }
 
 // applyImage fills in what only a service's image can say: the program and the

@@ -44,6 +44,9 @@ func TestSickNode(t *testing.T) {
 			}
 		}
 		t.Run("replaced container is started", func(t *testing.T) { s.in(t).waitsAtItsGate() })
+		if engine.Name == "docker" { // containerd has no image without a name
+			t.Run("image is untagged", func(t *testing.T) { s.in(t).untagged() })
+		}
 		t.Run("service is renamed", func(t *testing.T) { s.in(t).renamed() })
 		t.Run("record is damaged", func(t *testing.T) { s.in(t).damaged() })
 	}
@@ -226,6 +229,24 @@ func (s *sickNode) renamed() {
 	rename()
 	s.once(func() { s.Must(0, "upgrade") })
 	s.well()
+}
+
+// untagged removes the names of an image whose container runs. Docker keeps the image.
+func (s *sickNode) untagged() {
+	s.T.Helper()
+	ref := s.registry.Addr + "/test/tiny:v1"
+	was, err := s.Engine.Image(s.T.Context(), ref)
+	check(s.T, err)
+	run(s.T, s.engine.Forget(ref))
+	if now, err := s.Engine.Image(s.T.Context(), was.ID); err != nil || now.Digest != "" {
+		s.T.Fatalf("the image is %+v, %v", now, err)
+	}
+	s.upgrade(0, "serve")
+	s.well()
+	s.configure("serve")
+	s.Must(0, "rollback")
+	s.well()
+	s.Must(0, "upgrade", "--pull", "always")
 }
 
 // damaged damages the record of the current generation: every command that needs it asks
