@@ -14,6 +14,7 @@ import (
 // Render writes the files of a generation to a directory, with one folder per
 // service, and changes nothing else. They contain secrets.
 func (a *Agent) Render(opts target.Options, dir string) ([]string, error) {
+	opts.Elsewhere = true
 	t, err := target.Read(a.node, opts, "render")
 	if err != nil {
 		return nil, err
@@ -36,6 +37,7 @@ func (a *Agent) Render(opts target.Options, dir string) ([]string, error) {
 // Explain says where the content of config files comes from, and changes nothing. file is a
 // path in a container, or its last part.
 func (a *Agent) Explain(opts target.Options, file string) ([]target.Explained, error) {
+	opts.Elsewhere = true
 	return target.Explain(a.node, opts, file)
 }
 

@@ -29,6 +29,7 @@ type builder struct {
 	name     string
 	from     nodefile.Service
 
+	elsewhere bool
 	explain   string // see Explain
 	explained []Explained
 }
@@ -200,7 +201,7 @@ func (b *builder) mounts() []containers.Mount {
 			b.problems.Addf(m.Place, m.Key+".source", "%s is empty on this node; set the variable, or remove the volume", m.Source)
 		case path.IsAbs(source):
 			kind = containers.Bind
-			if _, err := os.Stat(filepath.Join(b.node.Host.Root, source)); err != nil {
+			if _, err := os.Stat(filepath.Join(b.node.Host.Root, source)); err != nil && !b.elsewhere {
 				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %w; create it, or remove the volume", source, node.WithoutPath(err))
 			}
 		}

@@ -30,6 +30,8 @@ type Options struct {
 	Archives []string      // before images.archives
 	Wait     time.Duration // for archives that are not there yet
 
+	Elsewhere bool // only its files are of interest: what its services mount need not be on this host
+
 	explain string // see Explain
 }
 
@@ -84,7 +86,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 	}
 	t.Redactor = renderer.Redactor()
 	for _, name := range file.Order() {
-		b := builder{node: n, file: file, renderer: renderer, problems: &problems, name: name, from: file.Services[name], explain: opts.explain}
+		b := builder{node: n, file: file, renderer: renderer, problems: &problems, name: name, from: file.Services[name], elsewhere: opts.Elsewhere, explain: opts.explain}
 		service, files := b.build()
 		t.Services = append(t.Services, service)
 		t.explained = append(t.explained, b.explained...)
