@@ -10,6 +10,7 @@ package gate
 
 // Paths inside a container.
 const (
+	Home   = "/.kollet"                    // kollet's own: nothing else is put there, mounted there or changed there
 	Start  = "/.kollet/start"              // kollet-start itself, bind-mounted read-only
 	Dir    = "/.kollet/gate"               // the container's gate directory, bind-mounted writable
 	Config = "/var/lib/kolla/config_files" // rendered files and config.json, bind-mounted read-only; may be absent

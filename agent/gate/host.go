@@ -59,10 +59,9 @@ func Make(dir string) error {
 	return nil
 }
 
-// Wait returns nil when the container waits at its gate, or when the gate is
-// already open. It fails with kollet-start's message if kollet-start reported a
-// failure, with ErrExited if the container's first process has exited, and with
-// the context's error.
+// Wait returns nil when the container waits at its gate. It fails with kollet-start's
+// message if kollet-start reported a failure, with ErrExited if the container's first
+// process has exited, if its gate is open already, and with the context's error.
 func Wait(ctx context.Context, dir string, first Process) error {
 	wait := time.Duration(0)
 	for {
@@ -105,6 +104,15 @@ func intact(dir string) error {
 		if err != nil && !(file.optional && errors.Is(err, fs.ErrNotExist)) {
 			return tampered(err)
 		}
+	}
+	return RequireClosed(dir)
+}
+
+// RequireClosed fails if a gate is open that kollet has not opened: then the service may
+// run beside the one that it is to replace.
+func RequireClosed(dir string) error {
+	if IsOpen(dir) {
+		return tampered(fmt.Errorf("%s exists, and kollet did not create it", filepath.Join(dir, FileOpen)))
 	}
 	return nil
 }

@@ -140,7 +140,8 @@ func TestWait(t *testing.T) {
 		want  string // part of the error; empty: none
 	}{
 		{"ready", map[string]string{FileReady: ""}, running, ""},
-		{"open already", map[string]string{FileOpen: ""}, running, ""},
+		{"opened by another", map[string]string{FileOpen: ""}, running, "open exists, and kollet did not create it"},
+		{"ready, and opened by another", map[string]string{FileReady: "", FileOpen: ""}, running, "the container changed its gate"},
 		{"failed and still there", map[string]string{FileFailed: "no user \"nova\"\n"}, running, `no user "nova"`},
 		{"failed and gone", map[string]string{FileFailed: "no user \"nova\"\n"}, gone, `no user "nova"`},
 		{"gone without a reason", nil, gone, "exited before it was ready"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
 )
@@ -19,12 +20,16 @@ type newTask struct {
 	opened            time.Time // when its gate was opened
 }
 
-// newTasks finds a group's staged containers.
+// newTasks finds a group's staged containers. Their gates are still closed: nothing of the
+// old generation is stopped for a service that another let run.
 func (t *transaction) newTasks(ctx context.Context, g group) ([]newTask, error) {
 	var starting []newTask
 	for _, m := range g {
 		if m.new.Name == "" {
 			continue
+		}
+		if err := t.requireClosed(m.name); err != nil {
+			return nil, err
 		}
 		c, err := t.node.Container(ctx, m.name, t.to.Number)
 		if err != nil {
@@ -37,4 +42,12 @@ func (t *transaction) newTasks(ctx context.Context, g group) ([]newTask, error) 
 		starting = append(starting, newTask{id: c.ID, service: m.new, process: p})
 	}
 	return starting, nil
+}
+
+// requireClosed fails if the gate of a staged service is open before kollet opened it.
+func (t *transaction) requireClosed(service string) error {
+	if err := gate.RequireClosed(t.node.Store().Gate(t.to.Number, service)); err != nil {
+		return fmt.Errorf("the staged %s: %w", service, err)
+	}
+	return nil
 }

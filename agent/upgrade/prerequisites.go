@@ -80,6 +80,9 @@ func (t *transaction) checkAgain(ctx context.Context) error {
 	var replaced, stay []generation.Service
 	for _, s := range t.to.Services {
 		if s.Origin == t.to.Number {
+			if err := t.requireClosed(s.Name); err != nil {
+				return err
+			}
 			replaced = append(replaced, s)
 		} else if _, known := t.unhealthy[s.Name]; !known {
 			stay = append(stay, s)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/target"
@@ -69,5 +70,25 @@ func TestUnstageSparesOthers(t *testing.T) {
 	}
 	if got := strings.Join(e.did, ", "); got != "stop b2, remove b2" {
 		t.Errorf("the engine was told: %s", got)
+	}
+}
+
+// A gate that another opened is noticed before anything is stopped, whichever group its
+// service is in.
+func TestAStagedGateStaysClosed(t *testing.T) {
+	tx := newTransaction(&node.Node{Root: t.TempDir(), Host: idle(t), Engine: &shelf{}}, nil, generation.Generation{Number: 1})
+	tx.to = generation.Generation{Number: 2, Services: []generation.Service{{Name: "a", Origin: 1}, {Name: "b", Origin: 2}}}
+	dir := tx.node.Store().Gate(2, "b")
+	if err := gate.Make(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := gate.Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tx.newTasks(t.Context(), group{{name: "b", new: tx.to.Services[1]}})
+	for name, err := range map[string]error{"before the first cutover": tx.checkAgain(t.Context()), "in the cutover": err} {
+		if err == nil || !strings.Contains(err.Error(), "the staged b: the container changed its gate: "+dir+"/open exists") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
