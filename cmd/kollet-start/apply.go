@@ -220,6 +220,10 @@ func (a applier) setBelow(dir int, name string, r rule) {
 			r.noteError(failure("open", below, err))
 			continue
 		}
+		if a.isOwn(fd) {
+			unix.Close(fd)
+			continue
+		}
 		if !r.excludes(a.inside(below)) {
 			a.setHeld(fd, below, r)
 		}

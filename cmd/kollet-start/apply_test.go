@@ -341,6 +341,40 @@ func TestConfigureFollowsOnlyLinksOfRoot(t *testing.T) {
 	}
 }
 
+// No configuration reaches the gate, whatever an image or a volume calls it.
+func TestConfigureLeavesTheGateAlone(t *testing.T) {
+	const (
+		own  = "0755 0:0 .kollet/\n0700 0:0 .kollet/gate/\n"
+		file = `"source": "/var/lib/kolla/config_files/config.json", "owner": "nova", "perm": "0600"`
+		tree = "0644 0:0 var/lib/kolla/config_files/d/gate/open = x\n"
+	)
+	for _, tc := range []struct{ name, tree, config, want string }{
+		{"a file", "", `"config_files": [{"dest": "/.kollet/gate/open", ` + file + `}]`, "leads into /.kollet"},
+		{"a file through a link", "0777 0:0 srv/x -> ../.kollet/gate", `"config_files": [{"dest": "/srv/x/open", ` + file + `}]`, "leads into /.kollet"},
+		{"a file through a link to its parent", "0777 0:0 srv/x -> /.kollet", `"config_files": [{"dest": "/srv/x/gate/open", ` + file + `}]`, "leads into /.kollet"},
+		{"a directory", tree, `"config_files": [{"source": "/var/lib/kolla/config_files/d", "dest": "/.kollet", "merge": true, "owner": "nova", "perm": "0600"}]`, "leads into /.kollet"},
+		{"a directory over a link", tree + "0777 0:0 srv/d -> ../.kollet", `"config_files": [{"source": "/var/lib/kolla/config_files/d", "dest": "/srv/", "merge": true, "owner": "nova", "perm": "0600"}]`, "leads into /.kollet"},
+		{"an empty directory", "0777 0:0 srv/x -> /.kollet/gate/open", `"directories": [{"path": "/srv/x", "owner": "nova", "perm": "0700"}]`, "leads into /.kollet"},
+		{"an empty file", "0777 0:0 srv/x -> /.kollet/gate", `"files": [{"path": "/srv/x/open", "owner": "nova", "perm": "0700"}]`, "leads into /.kollet"},
+		{"permissions", "0777 0:0 srv/x -> /.kollet/gate", `"permissions": [{"path": "/srv/x", "owner": "nova", "perm": "0777"}]`, ""},
+		{"permissions of all", "", `"permissions": [{"path": "/.ko*", "owner": "nova", "perm": "0777", "recurse": true}]`, ""},
+		{"permissions below", "", `"permissions": [{"path": "/", "owner": "root", "perm": "0755", "recurse": true, "exclude": ["^/(etc|var)"]}]`, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root, err := applied(t, own+tc.tree, `{"command": "x", `+tc.config+`}`)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got error %v, want %q", err, tc.want)
+			}
+			if got := harvest(t, root); !strings.HasPrefix(got, strings.TrimSuffix(own, "\n")) {
+				t.Errorf("there is now:\n%s", got)
+			}
+			if _, err := os.Lstat(filepath.Join(root, ".kollet/gate/open")); err == nil {
+				t.Error("the gate is open")
+			}
+		})
+	}
+}
+
 func TestConfigureLeavesWhatKollaLooksFor(t *testing.T) {
 	root, err := applied(t, "", `{"command": "nova-compute --debug \"x y\""}`)
 	check(t, err)

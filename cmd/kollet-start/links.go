@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/gate"
 )
 
 // mostLinks is how many symbolic links a path may have, as for the kernel,
@@ -16,7 +18,8 @@ const mostLinks = 40
 // hold finds what a path below root is, and holds it without opening it. Links are
 // followed if they belong to root, such as those of an image. A link of another user
 // is refused: a service that can write to a volume could otherwise be given a file
-// outside of it, such as a socket of the host.
+// outside of it, such as a socket of the host. Nothing of kollet's own is held: a file
+// that is put there could open the gate.
 func (a applier) hold(name string) (int, error) {
 	at, err := holdIn(unix.AT_FDCWD, a.root)
 	links := 0
@@ -30,7 +33,9 @@ func (a applier) hold(name string) (int, error) {
 			break
 		}
 		var target string
-		if target, err = rootsLink(next); err == nil && target == "" {
+		if a.isOwn(next) {
+			err = errOwn
+		} else if target, err = rootsLink(next); err == nil && target == "" {
 			unix.Close(at)
 			at, rest = next, more
 			continue
@@ -54,6 +59,24 @@ func (a applier) hold(name string) (int, error) {
 // errForeignLink is the error of a link that does not belong to root.
 var errForeignLink = errors.New("a symbolic link in it belongs to another user than root")
 
+// errOwn is the error of a path that leads to, or through, a directory of kollet's own.
+var errOwn = errors.New("it leads into " + gate.Home + ", where only kollet puts files")
+
+// isOwn reports whether what is held is kollet's directory in the container, or the gate,
+// by whatever name it was found.
+func (a applier) isOwn(fd int) bool {
+	var is unix.Stat_t
+	if unix.Fstat(fd, &is) != nil {
+		return false
+	}
+	for _, dir := range []string{gate.Home, gate.Dir} {
+		if own, err := stat(a.path(dir)); err == nil && own.Dev == is.Dev && own.Ino == is.Ino {
+			return true
+		}
+	}
+	return false
+}
+
 // rootsLink returns the target of a link that is held; "" if it is no link.
 func rootsLink(fd int) (string, error) {
 	var st unix.Stat_t
@@ -74,7 +97,7 @@ func holdIn(dir int, name string) (int, error) {
 }
 
 // refuseLinks fails if a path that files are about to be put below goes through a link
-// that another user than root owns. It may not exist yet.
+// that another user than root owns, or into kollet's own directory. It may not exist yet.
 func (a applier) refuseLinks(name string) error {
 	fd, err := a.hold(name)
 	if err == nil {
