@@ -23,6 +23,9 @@ func (f ConfigFile) validate(problems *report.Problems) {
 	if !path.IsAbs(f.Dest) || path.Clean(f.Dest) == "/" && f.Source == "" || into && f.Source == "" {
 		bad(".dest", "expected the absolute path of a file in the container, got %q", f.Dest)
 	}
+	if dir := Reserved(f.identity()); dir != "" {
+		bad(".dest", reservedText, dir, f.Dest)
+	}
 	if f.Source != "" {
 		f.validateSource(bad)
 	} else if f.Merge || f.PreserveProperties {

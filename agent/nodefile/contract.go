@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/configs/kolla"
 )
 
@@ -28,10 +29,16 @@ func validateContract(s Service, bad func(string, string, ...any)) {
 			bad(c.key+"[0]", "expected a program, got %q", first[0])
 		}
 	}
+	if dir := Reserved(s.WorkingDir); dir != "" { // an engine creates it if it is missing
+		bad("working_dir", reservedText, dir, s.WorkingDir)
+	}
 	for i, p := range s.Permissions {
 		key := fmt.Sprintf("permissions[%d]", i)
 		if !path.IsAbs(p.Path) || strings.ContainsRune(p.Path, 0) {
 			bad(key+".path", "expected an absolute path in the container, got %q", p.Path)
+		}
+		if path.IsAbs(p.Path) && p.changesGate() {
+			bad(key+".path", reservedText, gate.Home, p.Path)
 		}
 		if strings.HasSuffix(p.Path, "/") && strings.ContainsAny(p.Path, "*?[") {
 			bad(key+".path", "a directory that is created cannot be a pattern, got %q; remove the final slash", p.Path)

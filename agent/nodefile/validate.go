@@ -296,6 +296,9 @@ func validateEntries(s Service, problems *report.Problems) {
 		if !path.IsAbs(m.Target) {
 			problems.Addf(m.Place, m.Key+".target", "expected an absolute path, got %q", m.Target)
 		}
+		if dir := Reserved(m.Target); dir != "" {
+			problems.Addf(m.Place, m.Key+".target", reservedText, dir, m.Target)
+		}
 		if m.Propagation != "" && !slices.Contains(propagations, m.Propagation) {
 			problems.Addf(m.Place, m.Key+".propagation", "expected one of %s, got %q", strings.Join(propagations, ", "), m.Propagation)
 		}

@@ -201,12 +201,38 @@ func (b *builder) mounts() []containers.Mount {
 			b.problems.Addf(m.Place, m.Key+".source", "%s is empty on this node; set the variable, or remove the volume", m.Source)
 		case path.IsAbs(source):
 			kind = containers.Bind
-			if _, err := os.Stat(filepath.Join(b.node.Host.Root, source)); err != nil && !b.elsewhere {
+			on := filepath.Join(b.node.Host.Root, source)
+			if _, err := os.Stat(on); err != nil && !b.elsewhere {
 				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %w; create it, or remove the volume", source, node.WithoutPath(err))
+			} else if b.inState(on) {
+				b.problems.Addf(m.Place, m.Key+".source", "%s is in kollet's state directory, which no service may read or write; mount another directory", source)
 			}
 		}
 		size, _ := m.Bytes() // validated with the node file
 		mounts = append(mounts, containers.Mount{Type: kind, Source: source, Target: m.Target, ReadOnly: m.ReadOnly, Propagation: m.Propagation, Size: size, Mode: m.Mode})
 	}
 	return mounts
+}
+
+// inState reports whether a path on the host is the state directory, or lies below it, by
+// whatever name. What is in there decides what kollet runs.
+func (b *builder) inState(on string) bool {
+	state, err := os.Stat(b.node.State())
+	if err != nil {
+		return false // nothing can be below it yet
+	}
+	at, err := filepath.EvalSymlinks(on)
+	if err != nil {
+		return false
+	}
+	for {
+		if info, err := os.Stat(at); err == nil && os.SameFile(info, state) {
+			return true
+		}
+		above := filepath.Dir(at)
+		if above == at {
+			return false
+		}
+		at = above
+	}
 }

@@ -107,6 +107,9 @@ func (s *source) readOne(at string) error {
 	if dest == "/" {
 		return fmt.Errorf("source %s cannot be copied over the root directory; give another dest", at)
 	}
+	if own := nodefile.Reserved(dest); own != "" { // by the name that a pattern matched
+		return fmt.Errorf("source %s would be copied to %s, and %s is kollet's own; give another dest", at, dest, own)
+	}
 	info, err := os.Stat(on) // also through a link: the node file names it
 	if err != nil {
 		return fmt.Errorf("source %s: %w", at, node.WithoutPath(err))

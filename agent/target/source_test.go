@@ -119,7 +119,7 @@ func TestSources(t *testing.T) {
 func TestWrongSources(t *testing.T) {
 	files := map[string]string{
 		"/etc/links/away": "->/etc/passwd", "/etc/up/up": "->../links", "/etc/gone": "->nowhere", "/etc/loop/loop": "->.",
-		"/etc/one/f": "1", "/etc/two/f": "2", "/run/pipe/": "", "/etc/big/a": strings.Repeat("x", mostBytes/2), "/etc/big/b": strings.Repeat("x", mostBytes/2+1), "/etc/pipes/": "",
+		"/etc/one/f": "1", "/etc/hidden/.kollet/gate/open": "", "/etc/two/f": "2", "/run/pipe/": "", "/etc/big/a": strings.Repeat("x", mostBytes/2), "/etc/big/b": strings.Repeat("x", mostBytes/2+1), "/etc/pipes/": "",
 	}
 	for i := range mostFiles {
 		files[fmt.Sprintf("/etc/many/%d", i)] = ""
@@ -140,6 +140,7 @@ func TestWrongSources(t *testing.T) {
 		"{source: /etc/big, dest: /a" + owned:                                             "config[0]: source /etc/big has more than 16 MiB; mount it as a volume instead",
 		"{source: /etc/many, dest: /a" + owned:                                            "config[0]: source /etc/many has more than 1000 files; mount it as a volume instead",
 		"{source: /etc/one/, dest: /" + owned:                                             "config[0]: source /etc/one cannot be copied over the root directory; give another dest",
+		"{source: '/etc/hidden/.*', dest: /" + owned:                                      "config[0]: source /etc/hidden/.kollet would be copied to /.kollet, and /.kollet is kollet's own; give another dest",
 		"{source: '/etc/[ot]*/f', dest: /a/" + owned:                                      "config[0]: /a/f is written by services.one.config[0] too; remove one",
 		"{source: /etc/one, dest: /a" + owned + "\n    - {content: x, dest: /a/f" + owned: "config[1]: /a/f is written by services.one.config[0] too; remove one",
 		"{content: x, dest: /a/g" + owned + "\n    - {source: /etc/one, dest: /a" + owned: "config[1]: it replaces the directory /a, and removes /a/g of services.one.config[0]; put it first, or set merge: true",

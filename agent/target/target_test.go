@@ -235,7 +235,7 @@ func TestRead(t *testing.T) {
 		"source is not there": {`volumes: [/no/such:/a]`, ":7:15: services.one.volumes[0].source: /no/such cannot be mounted: no such file or directory; "},
 		"unknown in a source": {`volumes: ["{{ .vars.non }}:/a"]`, ":7:15: services.one.volumes[0].source: "},
 		"a path as volume":    {`volumes: [a/b:/x]`, `:5:3: services.one: volume at /x: "a/b" is not a volume name`},
-		"kollet's own place":  {`volumes: [x:/.kollet/gate]`, ":5:3: services.one: two mounts have the target /.kollet/gate"},
+		"kollet's own place":  {`volumes: [x:/.kollet/gate]`, ":7:15: services.one.volumes[0].target: /.kollet is kollet's own in every container; "},
 		"limit of nothing":    {`ulimits: [{name: nofiles}]`, `:5:3: services.one: ulimit "nofiles"; expected one of`},
 		"device":              {`devices: [kvm]`, `:5:3: services.one: device "kvm" is not an absolute path`},
 	} {
@@ -270,6 +270,30 @@ func TestDimensionsAndTmpfs(t *testing.T) {
 	tmpfs := containers.Mount{Type: containers.Tmpfs, Target: "/t", Size: 1 << 20, Mode: "0700"}
 	if !slices.ContainsFunc(target.Services, func(s generation.Service) bool { return slices.Contains(s.Spec.Mounts, tmpfs) }) {
 		t.Errorf("no service has %+v", tmpfs)
+	}
+}
+
+// A container that can write kollet's state decides what kollet runs.
+func TestStateIsNotMounted(t *testing.T) {
+	for source, refused := range map[string]bool{
+		"/var/lib/kollet": true, "/var/lib/kollet/": true, "/var/lib/kollet/generations/000001": true, "/srv/link": true, "/srv/link/generations": true,
+		"/var/lib": false, "/var/lib/kollet-data": false, "/srv": false,
+	} {
+		n := onHost(t, map[string]string{"/var/lib/kollet/generations/000001/": "", "/var/lib/kollet-data/": "", "/srv/link": "->../var/lib/kollet"})
+		n.Host.Root = n.Root
+		text := strings.Replace("profile: none\nservices:\n  one:\n    image: a:1\n    volumes: [{source: SOURCE, target: /x, read_only: true}]\n", "SOURCE", source, 1)
+		err := os.MkdirAll(filepath.Dir(n.NodeFilePath()), 0o755)
+		if err == nil {
+			err = os.WriteFile(n.NodeFilePath(), []byte(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Read(n, Options{}, "upgrade")
+		want := ":5:15: services.one.volumes[0].source: " + source + " is in kollet's state directory, "
+		if refused != (err != nil) || refused && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", source, err)
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"agent/health":     {"agent/host", "agent/nodefile", "agent/printable", "containers"},
 	"agent/host":       {"agent/wary"},
 	"agent/journal":    {"agent/durable", "agent/format"},
-	"agent/nodefile":   {"configs/kolla", "configs/report", "containers"},
+	"agent/nodefile":   {"agent/gate", "configs/kolla", "configs/report", "containers"},
 	"agent/openstack":  {},
 	"agent/printable":  {},
 	"agent/quiesce":    {"agent/durable", "agent/format", "agent/openstack"},

@@ -24,6 +24,7 @@ func TestHostileContainers(t *testing.T) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		for name, scenario := range map[string]func(*testing.T, *hostile){
 			"a gate that is changed before it opens fails the stage step":     changedGate,
+			"a node file that would open a gate is refused":                   gateInNodeFile,
 			"a gate that is changed when it opens is rolled back":             changedOpenGate,
 			"a gate that is changed later hinders nobody":                     gateChangedLater,
 			"a copied file that is replaced is drift":                         replacedCopy,
@@ -124,6 +125,7 @@ func changedGate(t *testing.T, h *hostile) {
 		{"the FIFO is a device", "zero", gate.FileFIFO, ""},
 		{"open is a link to a path that does not exist", "link", gate.FileOpen, "created"},
 		{"open is a pipe", "fifo", gate.FileOpen, ""},
+		{"open is a file", "text", gate.FileOpen, ""},
 		{"failed is a link to a file", "link", gate.FileFailed, "secret"},
 		{"failed is a pipe", "fifo", gate.FileFailed, ""},
 		{"failed has no end", "endless", gate.FileFailed, ""},
@@ -137,6 +139,25 @@ func changedGate(t *testing.T, h *hostile) {
 	h.configure(sane)
 	h.ends(0, "bootstrap")
 	h.Healthy(len(h.history()))
+}
+
+// gateInNodeFile has the node file put things into mallory's gate, and mount kollet's state.
+func gateInNodeFile(t *testing.T, h *hostile) {
+	h.configure(sane)
+	h.ends(0, "bootstrap")
+	h.Write("/etc/kollet/open/gate/open", "x")
+	for setting, key := range map[string]string{
+		`config: [{content: x, dest: /.kollet/gate/open, owner: root, perm: "0600"}]`:                            "config[0].dest",
+		`config: [{source: /etc/kollet/open, dest: /.kollet, merge: true, owner: root, perm: "0600"}]`:           "config[0].dest",
+		fmt.Sprintf("volumes: [{source: %s, target: /.kollet/gate/open}]", h.Path("/etc/kollet/open/gate/open")): "volumes[0].target",
+		"volumes: [/.kollet]":                                        "volumes[0].target",
+		"permissions: [{path: /.kollet/gate, owner: root}]":          "permissions[0].path",
+		fmt.Sprintf("volumes: ['%s:/state']", h.Path(node.StateDir)): "volumes[0].source",
+	} {
+		h.configure(sane, setting+"\n")
+		contains(t, h.ends(2, "upgrade").Stderr, "node.yaml:8:", "services.mallory."+key)
+	}
+	h.Healthy(1)
 }
 
 // history returns the numbers of the node's upgrades.
