@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/agent/wary"
 	"github.com/kollet/kollet/configs"
 )
 
@@ -33,6 +33,8 @@ type source struct {
 	name  string // prefix of names in the generation
 	count int
 	size  int64
+
+	within string // where what a pattern matches has to be, without links; empty for other sources
 
 	paths    []string // of files, on the host
 	files    []generation.File
@@ -65,21 +67,53 @@ func (s *source) matches() ([]string, error) {
 	}
 	var found []string
 	if nodefile.IsPattern(s.from.Source) {
-		pattern := path.Clean(strings.ReplaceAll(s.from.Source, "[!", "[^"))[1:]
-		all, err := fs.Glob(os.DirFS(s.node.Path("/")), pattern)
-		if err != nil {
-			return nil, fmt.Errorf("source %s: %w", s.from.Source, err)
-		}
-		for _, match := range all {
-			if !matchesHidden(pattern, match) {
-				found = append(found, "/"+match)
-			}
+		if found, err = s.glob(); err != nil {
+			return nil, err
 		}
 	}
 	if len(found) == 0 && !s.from.Optional {
 		return nil, fmt.Errorf("source %s does not exist; create it, or set optional: true", s.from.Source)
 	}
 	return found, nil
+}
+
+// glob returns the paths that match a pattern. It looks for them in the directory that the
+// pattern begins with, and no link leads out of that.
+func (s *source) glob() ([]string, error) {
+	base, pattern := splitPattern(path.Clean(strings.ReplaceAll(s.from.Source, "[!", "[^")))
+	in, err := wary.Follow(s.node.Path(base))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %s: %w", s.from.Source, base, node.WithoutPath(err))
+	}
+	defer in.Root.Close()
+	if in.Name != "." {
+		return nil, nil // a file, below which nothing matches
+	}
+	s.within = in.Dir
+	all, err := fs.Glob(in.Root.FS(), pattern)
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", s.from.Source, err)
+	}
+	var found []string
+	for _, match := range all {
+		if !matchesHidden(pattern, match) {
+			found = append(found, path.Join(base, match))
+		}
+	}
+	return found, nil
+}
+
+// splitPattern splits a pattern behind its longest directory that is none.
+func splitPattern(pattern string) (base, rest string) {
+	literal := pattern
+	if first := strings.IndexAny(pattern, `*?[\`); first >= 0 {
+		literal = pattern[:first]
+	}
+	at := strings.LastIndex(literal, "/")
+	return pattern[:at+1], pattern[at+1:]
 }
 
 // matchesHidden reports whether a path has a name with a leading dot where the pattern
@@ -103,31 +137,23 @@ func (s *source) dest(at string) string {
 }
 
 func (s *source) readOne(at string) error {
-	on, dest := s.node.Path(at), s.dest(at)
+	dest := s.dest(at)
 	if dest == "/" {
 		return fmt.Errorf("source %s cannot be copied over the root directory; give another dest", at)
 	}
 	if own := nodefile.Reserved(dest); own != "" { // by the name that a pattern matched
 		return fmt.Errorf("source %s would be copied to %s, and %s is kollet's own; give another dest", at, dest, own)
 	}
-	info, err := os.Stat(on) // also through a link: the node file names it
+	in, err := wary.Follow(s.node.Path(at))
 	if err != nil {
 		return fmt.Errorf("source %s: %w", at, node.WithoutPath(err))
 	}
-	dir, rel := on, "."
-	if !info.IsDir() {
-		if on, err = filepath.EvalSymlinks(on); err != nil {
-			return fmt.Errorf("source %s: %w", at, node.WithoutPath(err))
-		}
-		dir, rel = filepath.Split(on)
+	defer in.Root.Close()
+	if s.within != "" && in.Dir != s.within && !strings.HasPrefix(in.Dir, strings.TrimSuffix(s.within, "/")+"/") {
+		return fmt.Errorf("source %s is a symbolic link that leads out of the directory of the pattern %s; name it as a source of its own", at, s.from.Source)
 	}
-	root, err := os.OpenRoot(dir) // follows no link that leads out of it
-	if err != nil {
-		return fmt.Errorf("source %s: %w", at, node.WithoutPath(err))
-	}
-	defer root.Close()
-	t := tree{source: s, root: root, at: at, top: generation.File{Name: s.name + path.Base(dest), Dest: dest, Merge: s.from.Merge}}
-	return t.add(rel, "")
+	t := tree{source: s, root: in.Root, at: at, top: generation.File{Name: s.name + path.Base(dest), Dest: dest, Merge: s.from.Merge}}
+	return t.add(in.Name, "")
 }
 
 // tree is a file or directory that is being copied.
@@ -142,6 +168,9 @@ type tree struct {
 func (t *tree) add(rel, below string) error {
 	doing := "source " + path.Join(t.at, below)
 	info, err := t.root.Lstat(rel)
+	if err == nil && below == "" && info.Mode().Type() == fs.ModeSymlink {
+		return fmt.Errorf("%s: %w", doing, errReplaced) // links were followed before
+	}
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {
 		if t.from.Merge && t.from.PreserveProperties {
 			return t.addLink(doing, rel, below, info)
@@ -159,7 +188,7 @@ func (t *tree) add(rel, below string) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is neither a file nor a directory", doing)
 	}
-	content, err := t.content(rel)
+	content, err := t.content(rel, info)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, node.WithoutPath(err))
 	}
@@ -169,13 +198,20 @@ func (t *tree) add(rel, below string) error {
 	return t.append(below, info, generation.File{SHA256: generation.Sum(content)}, generation.Rendered{Content: content, Public: configs.Withheld(len(content))})
 }
 
-// content reads a file, but not much more than may be copied: it may grow meanwhile.
-func (t *tree) content(rel string) ([]byte, error) {
+// errReplaced is the error of a file in whose place another was put while it was read.
+var errReplaced = errors.New("it was replaced meanwhile; try again")
+
+// content reads the file that was looked at, but not much more than may be copied: it may
+// grow meanwhile.
+func (t *tree) content(rel string, seen fs.FileInfo) ([]byte, error) {
 	file, err := t.root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO may have taken its place
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
+	if is, err := file.Stat(); err != nil || !os.SameFile(is, seen) {
+		return nil, errors.Join(err, errReplaced)
+	}
 	return io.ReadAll(io.LimitReader(file, mostBytes+1))
 }
 

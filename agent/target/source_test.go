@@ -197,3 +197,53 @@ func withArgv(s generation.Service) generation.Service {
 	s.Argv = []string{"nova"}
 	return s
 }
+
+// A container that can write to a directory of the host cannot choose which files of the host
+// it is given. Links of root are followed where only root can put them.
+func TestSourcesFollowNoPlantedLink(t *testing.T) {
+	const nova = 42436
+	files := map[string]string{
+		"/root/secret": "s", "/root/keys/shadow": "s",
+		"/shared/x.conf": "->../root/secret", "/shared/sub": "->../root/keys", "/shared/own/shadow": "own", "/shared/near": "->own/shadow",
+		"/open/root": "->../root/secret", "/sticky/root": "->../root/secret", "/group/root": "->../root/secret",
+		"/safe/foreign": "->../root/secret", "/safe/link": "->../root/secret", "/safe/dir": "->../root/keys", "/safe/real": "r", "/safe/here": "->real",
+		"/safe/two": "->../shared/x.conf",
+	}
+	n := onHost(t, files)
+	for name, mode := range map[string]os.FileMode{"/open": 0o777, "/sticky": 0o777 | os.ModeSticky, "/group": 0o775, "/safe": 0o755} {
+		if err := os.Chmod(n.Path(name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"/shared", "/shared/x.conf", "/shared/sub", "/shared/near", "/safe/foreign"} {
+		if err := os.Lchown(n.Path(name), nova, nova); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for source, want := range map[string]string{ // part of the error; empty: none
+		"/shared/x.conf":          "/shared/x.conf is a symbolic link that others than root could have put there; ",
+		"/shared/*.conf":          "/shared/x.conf is a symbolic link that others than root could have put there; ",
+		"/shared/sub/shadow":      "/shared/sub is a symbolic link that others than root",
+		"/shared/sub/sha*":        "/shared/sub is a symbolic link that others than root",
+		"/shared/[s]*/shadow":     "source /shared/[s]*/shadow does not exist",
+		"/shared/*/shadow":        "",
+		"/shared/near":            "/shared/near is a symbolic link that others than root",
+		"/open/root":              "/open/root is a symbolic link that others than root",
+		"/sticky/root":            "/sticky/root is a symbolic link that others than root",
+		"/group/root":             "/group/root is a symbolic link that others than root",
+		"/safe/foreign":           "/safe/foreign is a symbolic link that others than root",
+		"/safe/two":               "/shared/x.conf is a symbolic link that others than root",
+		"/safe/link":              "",
+		"/safe/dir/shadow":        "",
+		"/safe/dir/sha*":          "",
+		"/safe/h*":                "",
+		"/safe/l*":                "source /safe/link is a symbolic link that leads out of the directory of the pattern /safe/l*; name it as a source of its own",
+		"/safe/*/../../safe/real": "",
+		"/safe/real/*":            "source /safe/real/*: not a directory",
+	} {
+		_, err := readConfig(t, n, "{source: '"+source+"', dest: /a/"+owned)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got error %v, want %q", source, err, want)
+		}
+	}
+}

@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"agent/doctor": {"agent/generation", "agent/health", "agent/host", "agent/node", "agent/nodefile", "agent/openstack", "agent/quiesce", "agent/target", "containers"},
 	"agent/fetch":  {"agent/archive", "agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},
 	"agent/plan":   {"agent/generation", "agent/node", "agent/target", "agent/wary", "containers"},
-	"agent/target": {"agent/generation", "agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "configs", "configs/redact", "configs/report", "containers"},
+	"agent/target": {"agent/generation", "agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/wary", "configs", "configs/redact", "configs/report", "containers"},
 	"agent/node": {"agent/durable", "agent/format", "agent/gate", "agent/generation", "agent/guest", "agent/host", "agent/journal", "agent/nodefile",
 		"configs", "configs/kolla", "containers"},
 

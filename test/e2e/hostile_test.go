@@ -25,6 +25,7 @@ func TestHostileContainers(t *testing.T) {
 		for name, scenario := range map[string]func(*testing.T, *hostile){
 			"a gate that is changed before it opens fails the stage step":     changedGate,
 			"a node file that would open a gate is refused":                   gateInNodeFile,
+			"a link in a directory that a container writes is not followed":   plantedSource,
 			"a gate that is changed when it opens is rolled back":             changedOpenGate,
 			"a gate that is changed later hinders nobody":                     gateChangedLater,
 			"a copied file that is replaced is drift":                         replacedCopy,
@@ -158,6 +159,26 @@ func gateInNodeFile(t *testing.T, h *hostile) {
 		contains(t, h.ends(2, "upgrade").Stderr, "node.yaml:8:", "services.mallory."+key)
 	}
 	h.Healthy(1)
+}
+
+// plantedSource has mallory, without privileges, plant links where a source of its own config is.
+func plantedSource(t *testing.T, h *hostile) {
+	shared, err := os.MkdirTemp("", "shared") //nolint:usetesting // the test's name has a comma, at which a volume in short ends
+	check(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(shared) })
+	check(t, os.Chmod(shared, 0o777))
+	volume := fmt.Sprintf("volumes: [{source: %s, target: /shared}]\n", shared)
+	h.configure(sane, volume)
+	h.ends(0, "bootstrap")
+	h.Must(0, "exec", "mallory", "--", "/bin/tiny", "plant", "link", "/shared/x.conf", h.Path("/outside/secret"))
+	h.Must(0, "exec", "mallory", "--", "/bin/tiny", "plant", "link", "/shared/d", h.Path("/outside"))
+	check(t, os.Symlink(shared, h.Path("/etc/kollet/shared"))) // a link of root, which is followed
+	for _, source := range []string{"x.conf", "*.conf", "d/secret", "d/sec*", "d"} {
+		h.configure(sane, volume, fmt.Sprintf("config: [{source: '/etc/kollet/shared/%s', dest: /copies/, owner: root, perm: \"0600\"}]\n", source))
+		contains(t, h.ends(2, "upgrade").Stderr, "config[0]", "is a symbolic link that others than root could have put there")
+	}
+	h.Healthy(1)
+	h.outside()
 }
 
 // history returns the numbers of the node's upgrades.
