@@ -11,6 +11,7 @@ import (
 
 	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/format"
+	"github.com/kollet/kollet/agent/wary"
 )
 
 // Prefetched lists, by id, the images that were pulled before an upgrade. No
@@ -52,7 +53,7 @@ func (s Store) prefetched() string { return filepath.Join(s.Dir, "prefetched.jso
 // Prefetched reads which images were prefetched.
 func (s Store) Prefetched() (Prefetched, error) {
 	var a prefetchedRecord
-	data, err := os.ReadFile(s.prefetched())
+	data, err := wary.ReadFile(s.prefetched(), mostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Prefetched{}, nil
 	}

@@ -12,12 +12,17 @@ import (
 
 	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/format"
+	"github.com/kollet/kollet/agent/wary"
 )
 
 // Format is the number of the format of generation records and of the list of
 // prefetched images. This kollet writes and reads this format only. A new field is
 // a new format; docs/development.md describes what raising the number takes.
 const Format = 1
+
+// mostRecord is how large a record may be. One with a hundred services, each of which has a
+// thousand files, has 20 MiB.
+const mostRecord = 64 << 20
 
 // record is a generation's manifest.json.
 type record struct {
@@ -106,9 +111,12 @@ func (s Store) Load(number int) (Generation, error) {
 	}
 	var g Generation
 	path := s.manifest(number)
-	data, err := os.ReadFile(path)
+	data, err := wary.ReadFile(path, mostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return g, fmt.Errorf("generation %d is no longer on this node; `kollet history` lists those that are", number)
+	}
+	if wary.Unfit(err) {
+		return g, &format.DamagedError{Err: fmt.Errorf("read generation %d: %w", number, err)}
 	}
 	if err != nil {
 		return g, fmt.Errorf("read generation %d: %w", number, err)
@@ -180,6 +188,9 @@ func (s Store) write(tmp string, g Generation, files map[string][]Rendered, prep
 	manifest, err := json.MarshalIndent(record{Format, g}, "", " ")
 	if err != nil {
 		return err
+	}
+	if len(manifest) >= mostRecord { // nobody could read it
+		return fmt.Errorf("its record has more than %d MiB; mount large directories as volumes instead", mostRecord>>20)
 	}
 	if err := os.WriteFile(filepath.Join(tmp, "manifest.json"), append(manifest, '\n'), 0o400); err != nil {
 		return err

@@ -92,6 +92,27 @@ func TestWriteAndLoad(t *testing.T) {
 	}
 }
 
+// What cannot be a record is not read without end.
+func TestLoadHuge(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	if err := errors.Join(os.MkdirAll(s.Path(3), 0o700), os.WriteFile(s.manifest(3), nil, 0o600), os.Truncate(s.manifest(3), 1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Load(3)
+	if _, damaged := errors.AsType[*format.DamagedError](err); !damaged || err.Error() != "read generation 3: "+s.manifest(3)+" is larger than 64 MiB" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A record that could not be read again is not written.
+func TestWriteHuge(t *testing.T) {
+	s := store(t)
+	g := Generation{Number: 2, Reason: strings.Repeat("x", mostRecord)}
+	if err := s.Write(g, nil, nothing); err == nil || !strings.Contains(err.Error(), "its record has more than 64 MiB; ") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A generation is there whole or not at all.
 func TestWriteFails(t *testing.T) {
 	needs.Root(t)

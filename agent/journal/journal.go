@@ -20,6 +20,7 @@ import (
 
 	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/format"
+	"github.com/kollet/kollet/agent/wary"
 )
 
 // Journal is the journal of one transaction, open for appending.
@@ -168,9 +169,16 @@ func path(dir string, to int) string {
 	return filepath.Join(dir, fmt.Sprintf("%06d.jsonl", to))
 }
 
+// mostRead is how large a journal may be. That of an upgrade has some kilobytes, and each
+// recovery that fails adds a few.
+const mostRead = 64 << 20
+
 // read returns the records of a journal and the size of its complete lines.
 func read(path string) ([]Record, int64, error) {
-	data, err := os.ReadFile(path)
+	data, err := wary.ReadFile(path, mostRead)
+	if wary.Unfit(err) {
+		return nil, 0, &format.DamagedError{Err: fmt.Errorf("read the journal: %w; inspect the node, then move it away", err)}
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the journal: %w", err)
 	}

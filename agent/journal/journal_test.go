@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/format"
 )
 
@@ -156,6 +158,21 @@ func TestDamage(t *testing.T) {
 	}
 	if _, err := Read(t.TempDir(), 7); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
+	}
+}
+
+// What is no file is not read, and what is no journal is not read without end.
+func TestNoFile(t *testing.T) {
+	dir := t.TempDir()
+	err := errors.Join(unix.Mkfifo(path(dir, 6), 0o600), os.WriteFile(path(dir, 7), nil, 0o600), os.Truncate(path(dir, 7), 1<<40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number, want := range map[int]string{6: " is a FIFO, not a regular file", 7: " is larger than 64 MiB"} {
+		_, err := Read(dir, number)
+		if _, damaged := errors.AsType[*format.DamagedError](err); !damaged || err.Error() != "read the journal: "+path(dir, number)+want+"; inspect the node, then move it away" {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

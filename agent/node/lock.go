@@ -9,7 +9,12 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/wary"
 )
+
+// mostRead is more than a lock file ever has.
+const mostRead = 1 << 20
 
 // Lock keeps other kollet processes from changing this node until the returned
 // function is called or this process exits: the lock belongs to the open file
@@ -48,7 +53,7 @@ func (n *Node) Running() string {
 	if err != nil {
 		return ""
 	}
-	data, err := os.ReadFile(path)
+	data, err := wary.ReadFile(path, mostRead)
 	if err != nil {
 		return ""
 	}
@@ -68,7 +73,7 @@ func (n *Node) Running() string {
 }
 
 func holder(path string) string {
-	data, err := os.ReadFile(path)
+	data, err := wary.ReadFile(path, mostRead)
 	if err != nil || len(data) == 0 {
 		return ""
 	}

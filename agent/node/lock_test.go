@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/host"
 )
 
@@ -37,5 +39,24 @@ func TestRunning(t *testing.T) {
 		if got := n.Running(); got != "" {
 			t.Errorf("lock file %q: %q", content, got)
 		}
+	}
+}
+
+// A lock file that nobody can read locks nevertheless, and nobody waits for its content.
+func TestLockFIFO(t *testing.T) {
+	n := &Node{Root: t.TempDir(), Host: host.Real(), Command: "upgrade"}
+	if err := errors.Join(os.MkdirAll(n.State(), 0o700), unix.Mkfifo(n.Path("/var/lib/kollet/lock"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.Running(); got != "" {
+		t.Errorf("got %q", got)
+	}
+	unlock, err := n.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if _, err := n.Lock(); !errors.Is(err, ErrLocked) {
+		t.Errorf("locked twice: %v", err)
 	}
 }

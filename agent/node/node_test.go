@@ -8,9 +8,24 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/containers"
 )
+
+// Nobody waits for a record that never comes.
+func TestCurrentFIFO(t *testing.T) {
+	n := &Node{Root: t.TempDir()}
+	manifest := filepath.Join(n.Store().Path(3), "manifest.json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(manifest), 0o700), unix.Mkfifo(manifest, 0o600), n.Store().SetCurrent(3)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := n.Current()
+	if _, operator := errors.AsType[NeedsOperator](err); !operator || !strings.HasPrefix(err.Error(), "read generation 3: "+manifest+" is a FIFO, not a regular file; restore it") {
+		t.Errorf("got %v", err)
+	}
+}
 
 // Without the record of the current generation nobody can tell what the node should run.
 func TestCurrentUnreadable(t *testing.T) {

@@ -1,11 +1,15 @@
 package nodefile_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/nodefile"
 )
@@ -269,13 +273,43 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-func TestLoadWithoutEnd(t *testing.T) {
-	_, err := nodefile.Load("/dev/zero", profiles, nodefile.Change{})
-	if err == nil || err.Error() != "read the node file: /dev/zero is larger than 16 MiB; give the path of the node file with --node-file" {
-		t.Error(err)
+// What is no file has no end, or never begins.
+func TestLoadNoFile(t *testing.T) {
+	fifo, large := filepath.Join(t.TempDir(), "fifo"), filepath.Join(t.TempDir(), "large")
+	if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.WriteFile(large, nil, 0o600), os.Truncate(large, 1<<40)); err != nil {
+		t.Fatal(err)
 	}
-	if got := nodefile.Engine("/dev/zero"); got != "docker" {
-		t.Errorf("engine %q", got)
+	for path, want := range map[string]string{
+		"/dev/zero": " is a device, not a regular file",
+		fifo:        " is a FIFO, not a regular file",
+		large:       " is larger than 16 MiB",
+	} {
+		_, err := nodefile.Load(path, profiles, nodefile.Change{})
+		if err == nil || err.Error() != "read the node file: "+path+want+"; give the path of the node file with --node-file" {
+			t.Error(err)
+		}
+		if got := nodefile.Engine(path); got != "docker" {
+			t.Errorf("engine %q", got)
+		}
+	}
+}
+
+// A shell gives a command a pipe with another's output.
+func TestLoadPipe(t *testing.T) {
+	for _, dir := range []string{"/dev/fd/", "/proc/self/fd/"} {
+		from, to, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer from.Close()
+		if _, err := to.WriteString(own("user: nova")); err != nil {
+			t.Fatal(err)
+		}
+		to.Close()
+		n, err := nodefile.Load(dir+strconv.Itoa(int(from.Fd())), profiles, nodefile.Change{})
+		if err != nil || n.Services["one"].User != "nova" {
+			t.Errorf("%s: %v", dir, err)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/agent/wary"
 	"github.com/kollet/kollet/configs"
 	"github.com/kollet/kollet/configs/report"
 	"github.com/kollet/kollet/containers"
@@ -171,18 +172,15 @@ func (b *builder) security() containers.Security {
 	if file == "" {
 		return out
 	}
-	bad := func(err error) {
-		key := "services." + b.name + ".security_opt"
-		b.problems.Addf(b.file.Place(key), key, "seccomp profile %s: %w", file, node.WithoutPath(err))
-	}
-	data, err := os.ReadFile(b.node.Path(file))
+	key := "services." + b.name + ".security_opt"
+	data, err := wary.ReadFile(b.node.Path(file), mostRead)
 	if err != nil {
-		bad(err)
+		b.problems.Addf(b.file.Place(key), key, "the seccomp profile cannot be read: %w; write it to this file, as JSON", err)
 		return out
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, data); err != nil {
-		bad(err)
+		b.problems.Addf(b.file.Place(key), key, "seccomp profile %s: %w", file, err)
 	}
 	out.Seccomp = compact.String()
 	return out

@@ -13,6 +13,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/agent/wary"
 	"github.com/kollet/kollet/configs"
 	"github.com/kollet/kollet/configs/redact"
 	"github.com/kollet/kollet/configs/report"
@@ -119,6 +120,9 @@ func (o Options) text() string {
 	return text.String()
 }
 
+// mostRead is how large a file may be that a node file names, or cloud-init's instance data.
+const mostRead = 1 << 20
+
 // readSecrets reads every secret's value; what cannot be read is a problem.
 func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) map[string]string {
 	values := map[string]string{}
@@ -132,7 +136,7 @@ func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) m
 			values[name] = value
 			continue
 		}
-		data, err := os.ReadFile(n.Path(file.Secrets[name].File))
+		data, err := wary.ReadFile(n.Path(file.Secrets[name].File), mostRead)
 		if err != nil {
 			problems.Addf(file.Place(key+".file"), key+".file", "cannot be read: %w; write the secret to this file, readable by root only", err)
 			values[name] = "?" // so that templates do not report it a second time
@@ -148,7 +152,7 @@ func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) m
 
 // instance is cloud-init's instance data; empty if it did not run.
 func instance(n *node.Node) map[string]any {
-	data, err := os.ReadFile(n.Path(node.InstanceData))
+	data, err := wary.ReadFile(n.Path(node.InstanceData), mostRead)
 	var values map[string]any
 	if err != nil || json.Unmarshal(data, &values) != nil {
 		return map[string]any{}

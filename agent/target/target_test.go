@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
@@ -121,6 +123,9 @@ func TestDescribePermissions(t *testing.T) {
 
 func TestSecurity(t *testing.T) {
 	n := onHost(t, map[string]string{"/etc/p.json": "{ \"defaultAction\": \"SCMP_ACT_ALLOW\" }\n", "/etc/empty.json": "{}", "/etc/text.json": "x"})
+	if err := unix.Mkfifo(n.Path("/etc/fifo.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for option, want := range map[string]containers.Security{
 		"no-new-privileges, seccomp=unconfined":      {NoNewPrivileges: true, Seccomp: "unconfined"},
 		"'no-new-privileges:false', 'apparmor:mine'": {AppArmor: "mine"},
@@ -136,7 +141,8 @@ func TestSecurity(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		"/etc/gone.json":  ": services.one.security_opt: seccomp profile /etc/gone.json: no such file or directory",
+		"/etc/gone.json":  ": services.one.security_opt: the seccomp profile cannot be read: open " + n.Path("/etc/gone.json") + ": no such file or directory; write it",
+		"/etc/fifo.json":  ": services.one.security_opt: the seccomp profile cannot be read: " + n.Path("/etc/fifo.json") + " is a FIFO, not a regular file; write it",
 		"/etc/text.json":  ": services.one.security_opt: seccomp profile /etc/text.json: invalid character 'x'",
 		"/etc/empty.json": ": services.one: security_opt: seccomp profile: it has no defaultAction",
 	} {
@@ -195,6 +201,30 @@ func TestEmptySecrets(t *testing.T) {
 	for _, want := range []string{
 		":3:7: secrets.a.file: /etc/kollet/empty is empty; write the secret to this file",
 		":4:3: secrets.b: the environment variable KOLLET_TEST_EMPTY is not set, or empty",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// What is no file never ends, or has no end.
+func TestSecretsNoFile(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := &node.Node{NodeFile: filepath.Join(t.TempDir(), "node.yaml"), Name: "host"}
+	if err := os.WriteFile(n.NodeFilePath(), []byte("profile: none\nsecrets:\n  a: {file: "+fifo+"}\n  b: {file: /dev/zero}\nservices: {one: {image: 'a:1'}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Read(n, Options{}, "upgrade")
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		":3:7: secrets.a.file: cannot be read: " + fifo + " is a FIFO, not a regular file; write the secret to this file",
+		":4:7: secrets.b.file: cannot be read: /dev/zero is a device, not a regular file; write the secret to this file",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

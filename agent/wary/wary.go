@@ -1,9 +1,11 @@
-// Package wary opens files where a container can write. What was put under a name
-// may have been replaced: by a link to a file of the host, a pipe that blocks its
-// reader, a device, a file without end. It may be replaced again at any moment.
+// Package wary opens files that may be something else than they should be. Where a
+// container can write, what was put under a name may have been replaced: by a link to a
+// file of the host, a FIFO that blocks its reader, a device, a file without end. It may be
+// replaced again at any moment. An operator gives a wrong file by mistake.
 package wary
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,7 +18,7 @@ import (
 // kinds are what messages call the types of files, inode(7).
 var kinds = map[uint32]string{
 	unix.S_IFREG:  "a regular file",
-	unix.S_IFIFO:  "a pipe",
+	unix.S_IFIFO:  "a FIFO",
 	unix.S_IFLNK:  "a symbolic link",
 	unix.S_IFDIR:  "a directory",
 	unix.S_IFCHR:  "a device",
@@ -36,6 +38,24 @@ func (e *KindError) Error() string {
 
 // Found names the type that was found.
 func (e *KindError) Found() string { return kinds[e.Is] }
+
+// SizeError means that a file is larger than it may be.
+type SizeError struct {
+	Path  string
+	Limit int64 // in bytes, a number of MiB
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%s is larger than %d MiB", e.Path, e.Limit>>20)
+}
+
+// Unfit reports whether a file was not read because it has another type than it should, or
+// is too large. Then it is not what was expected there, and reading it again will not help.
+func Unfit(err error) bool {
+	_, kind := errors.AsType[*KindError](err)
+	_, size := errors.AsType[*SizeError](err)
+	return kind || size
+}
 
 // Open opens what a name in an open directory is, if its type, such as unix.S_IFREG,
 // is the given one; otherwise the error is a *KindError. It follows no link, and does
@@ -79,6 +99,28 @@ func Read(dir int, name string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// ReadFile reads a file in a directory that only the operator or kollet can change, so it
+// follows links. It neither waits nor reads without end: unless the file is a regular one,
+// the error is a *KindError, and if it has more than limit bytes, a *SizeError.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	handle, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	file := os.NewFile(uintptr(handle), path)
+	defer file.Close()
+	f, err := Reopen(file, path, unix.O_RDONLY, unix.S_IFREG)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if int64(len(data)) > limit {
+		return nil, &SizeError{path, limit}
+	}
+	return data, err
 }
 
 // Check looks at what a path is without opening it. The error is a *KindError if its

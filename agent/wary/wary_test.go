@@ -58,7 +58,7 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 		"link":   "link is a symbolic link, not a regular file",
 		"device": "device is a symbolic link, not a regular file",
 		"dir":    "dir is a directory, not a regular file",
-		"fifo":   "fifo is a pipe, not a regular file",
+		"fifo":   "fifo is a FIFO, not a regular file",
 		"socket": "socket is a socket, not a regular file",
 	} {
 		_, err := wary.Read(int(at.Fd()), name, 10)
@@ -75,6 +75,33 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 		t.Errorf("absent: got error %v", err)
 	}
 	if err := wary.Check(filepath.Join(dir, "absent"), unix.S_IFREG); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: got error %v", err)
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	dir := made(t)
+	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 2<<20+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"device": " is a device, not a regular file",
+		"dir":    " is a directory, not a regular file",
+		"fifo":   " is a FIFO, not a regular file",
+		"socket": " is a socket, not a regular file",
+		"large":  " is larger than 2 MiB",
+	} {
+		path := filepath.Join(dir, name)
+		if _, err := wary.ReadFile(path, 2<<20); err == nil || err.Error() != path+want || !wary.Unfit(err) {
+			t.Errorf("%s: got error %v", name, err)
+		}
+	}
+	for _, name := range []string{"file", "link"} {
+		if data, err := wary.ReadFile(filepath.Join(dir, name), 10); err != nil || string(data) != "0123456789" {
+			t.Errorf("%s: got %q, %v", name, data, err)
+		}
+	}
+	if _, err := wary.ReadFile(filepath.Join(dir, "absent"), 10); !errors.Is(err, fs.ErrNotExist) || wary.Unfit(err) {
 		t.Errorf("absent: got error %v", err)
 	}
 }

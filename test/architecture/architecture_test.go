@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"cmd/kollet/reference": {"agent/nodefile", "configs"},
 	"cmd/kollet-start":     {"agent/gate"}, // keeps the program small
 
-	"agent": {"agent/doctor", "agent/fetch", "agent/firstboot", "agent/fit", "agent/format", "agent/generation", "agent/guest", "agent/health", "agent/host", "agent/journal",
+	"agent": {"agent/doctor", "agent/fetch", "agent/firstboot", "agent/fit", "agent/generation", "agent/guest", "agent/health", "agent/host", "agent/journal",
 		"agent/node", "agent/nodefile", "agent/plan", "agent/quiesce", "agent/target", "agent/upgrade", "containers", "containers/failure"},
 	"agent/upgrade": {"agent/doctor", "agent/fetch", "agent/fit", "agent/format", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/health", "agent/host",
 		"agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/plan", "agent/printable", "agent/quiesce", "agent/target", "configs/ini", "containers"},
@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"agent/fetch":  {"agent/archive", "agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},
 	"agent/plan":   {"agent/generation", "agent/node", "agent/target", "agent/wary", "containers"},
 	"agent/target": {"agent/generation", "agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/wary", "configs", "configs/redact", "configs/report", "containers"},
-	"agent/node": {"agent/durable", "agent/format", "agent/gate", "agent/generation", "agent/guest", "agent/host", "agent/journal", "agent/nodefile",
+	"agent/node": {"agent/durable", "agent/format", "agent/gate", "agent/generation", "agent/guest", "agent/host", "agent/journal", "agent/nodefile", "agent/wary",
 		"configs", "configs/kolla", "containers"},
 
 	"agent/archive":    {},
@@ -47,12 +47,12 @@ var allowed = map[string][]string{
 	"agent/format":     {"agent/printable"},
 	"agent/gate":       {"agent/printable", "agent/wary"},
 	"agent/gate/start": {"agent/durable"},
-	"agent/generation": {"agent/durable", "agent/format", "agent/nodefile", "containers"},
+	"agent/generation": {"agent/durable", "agent/format", "agent/nodefile", "agent/wary", "containers"},
 	"agent/guest":      {"agent/gate", "agent/host"},
 	"agent/health":     {"agent/host", "agent/nodefile", "agent/printable", "containers"},
 	"agent/host":       {"agent/wary"},
-	"agent/journal":    {"agent/durable", "agent/format"},
-	"agent/nodefile":   {"agent/gate", "configs/kolla", "configs/report", "containers"},
+	"agent/journal":    {"agent/durable", "agent/format", "agent/wary"},
+	"agent/nodefile":   {"agent/gate", "agent/wary", "configs/kolla", "configs/report", "containers"},
 	"agent/openstack":  {},
 	"agent/printable":  {},
 	"agent/quiesce":    {"agent/durable", "agent/format", "agent/openstack"},
