@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/wary"
@@ -36,8 +38,17 @@ type Journal struct {
 }
 
 // Create starts the journal of the transaction to generation begin.To, which must
-// not have one. begin.Version is the version of this kollet.
+// not have one. begin.Version is the version of this kollet. If it fails, it leaves no
+// journal: nothing has begun that would have to end.
 func Create(dir string, begin Record, now func() time.Time) (*Journal, error) {
+	j, err := start(dir, begin, now)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return nil, fmt.Errorf("%w; free space, for example with `kollet gc`", err)
+	}
+	return j, err
+}
+
+func start(dir string, begin Record, now func() time.Time) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the journal directory: %w", err)
 	}
@@ -47,11 +58,19 @@ func Create(dir string, begin Record, now func() time.Time) (*Journal, error) {
 	}
 	j := &Journal{dir: dir, file: f, version: begin.Version, now: now}
 	begin.Event = Begin
-	if err := errors.Join(j.Append(begin), durable.SyncDir(dir)); err != nil {
-		f.Close()
-		return nil, err
+	err = j.Append(begin)
+	if err == nil {
+		err = durable.SyncDir(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, j.remove())
 	}
 	return j, nil
+}
+
+// remove closes the journal and removes its file.
+func (j *Journal) remove() error {
+	return errors.Join(j.file.Close(), os.Remove(j.file.Name()))
 }
 
 // Reopen opens the journal of the transaction to generation to for appending, and
@@ -96,7 +115,7 @@ func (j *Journal) Append(r Record) error {
 	}
 	line, err := json.Marshal(r)
 	if err != nil {
-		return fmt.Errorf("journal %s %s: %w", r.Event, r.Step, err)
+		return fmt.Errorf("%s: %w", r.recording(), err)
 	}
 	line = append(line, '\n')
 	err = cutTo(j.file, j.whole) // what a failed Append could not remove
@@ -107,13 +126,24 @@ func (j *Journal) Append(r Record) error {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("journal %s %s: %w", r.Event, r.Step, err), cutTo(j.file, j.whole))
+		return errors.Join(fmt.Errorf("%s: %w", r.recording(), err), cutTo(j.file, j.whole))
 	}
 	j.whole += int64(len(line))
 	j.count++
 	j.ended = r.Event == End
 	fault(j.count)
 	return nil
+}
+
+// End records the outcome. A journal without any record, as a power loss leaves one, says
+// as little as none: if the disk is full, it is removed instead, so that it is in nobody's
+// way who frees space.
+func (j *Journal) End(outcome Outcome) error {
+	err := j.Append(Record{Event: End, Outcome: outcome})
+	if err != nil && j.count == 0 && os.Remove(j.file.Name()) == nil {
+		return nil
+	}
+	return err
 }
 
 // Close closes the file. The journal does not have to have ended; if it has, nothing

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/format"
+	"github.com/kollet/kollet/test/needs"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -264,6 +265,69 @@ func TestStepText(t *testing.T) {
 		if got := c.step.Text(c.event); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// onFullDisk returns a directory with these files, on a disk that they fill: it has one page.
+func onFullDisk(t *testing.T, files map[string]string) string {
+	t.Helper()
+	needs.Root(t)
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+var page = strings.Repeat("x", os.Getpagesize())
+
+// An upgrade that cannot begin leaves nothing that would have to be recovered first.
+func TestCreateDiskFull(t *testing.T) {
+	dir := onFullDisk(t, map[string]string{"other": page})
+	_, err := Create(dir, Record{To: 7}, clock)
+	if want := "journal begin: write " + path(dir, 7) + ": no space left on device; free space, for example with `kollet gc`"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if numbers, err := List(dir); err != nil || len(numbers) > 0 {
+		t.Errorf("journals of %d are left (%v)", numbers, err)
+	}
+}
+
+// A journal without a record is in nobody's way who frees space. One with records stays.
+func TestEndDiskFull(t *testing.T) {
+	long := begin + strings.Repeat(intent, (len(page)-len(begin))/len(intent))
+	for name, c := range map[string]struct {
+		files map[string]string
+		stays bool
+	}{
+		"empty":        {map[string]string{"000007.jsonl": "", "other": page}, false},
+		"with records": {map[string]string{"000007.jsonl": long}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := onFullDisk(t, c.files)
+			j, _, err := Reopen(dir, 7, "1.1", clock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer j.Close()
+			err = j.End(Discarded)
+			if c.stays != errors.Is(err, unix.ENOSPC) || !c.stays && err != nil {
+				t.Errorf("got %v", err)
+			}
+			if numbers, err := List(dir); err != nil || c.stays != (len(numbers) > 0) {
+				t.Errorf("journals of %d are left (%v)", numbers, err)
+			}
+		})
 	}
 }
 

@@ -142,6 +142,14 @@ func decode(line []byte, first bool) (r Record, unknown string, err error) {
 	return r, field, nil
 }
 
+// recording is what Append is doing.
+func (r Record) recording() string {
+	if r.Step.Kind == "" {
+		return fmt.Sprintf("journal %s", r.Event)
+	}
+	return fmt.Sprintf("journal %s %s", r.Event, r.Step)
+}
+
 // unknown names an event, step or outcome that this version does not know.
 func (r Record) unknown() string {
 	switch {

@@ -323,7 +323,7 @@ func (t *transaction) finish(outcome journal.Outcome, before error) error {
 		return node.NeedsOperator{Err: fmt.Errorf("%w; fix the cause, then run `kollet recover`", before)}
 	}
 	t.outcome = outcome
-	err := t.journal.Append(journal.Record{Event: journal.End, Outcome: outcome})
+	err := t.journal.End(outcome)
 	if err != nil {
 		err = fmt.Errorf("the end of the upgrade is not recorded: %w; fix the cause, then run `kollet recover`", err)
 	}

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
@@ -14,6 +18,7 @@ import (
 	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/configs"
 	"github.com/kollet/kollet/configs/redact"
+	"github.com/kollet/kollet/test/needs"
 )
 
 // Steps are undone last first, each between its records; what fails is tried again, and said
@@ -122,6 +127,36 @@ func TestEndNotRecordedAfterCommit(t *testing.T) {
 	err = tx.finish(journal.Committed, nil)
 	if _, ok := errors.AsType[node.NeedsOperator](err); !ok || !strings.Contains(err.Error(), "the node is on generation 2, but the end of the upgrade is not recorded") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A power loss left a journal without a record. That must not keep `kollet gc` from freeing
+// space, which a full disk needs.
+func TestRecoverEmptyJournalDiskFull(t *testing.T) {
+	needs.Root(t)
+	n := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: &shelf{}}
+	err := os.MkdirAll(n.Journals(), 0o700)
+	if err == nil {
+		err = unix.Mount("tmpfs", n.Journals(), "tmpfs", 0, "size=4k")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(n.Journals(), unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, size := range map[string]int{"other": os.Getpagesize(), "000002.jsonl": 0} {
+		if err := os.WriteFile(filepath.Join(n.Journals(), name), make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err := RecoverLocked(t.Context(), n); err != nil || r.Outcome != journal.Discarded {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if open, err := n.Interrupted(); err != nil || open {
+		t.Errorf("interrupted %v, %v", open, err)
 	}
 }
 

@@ -31,7 +31,11 @@ func (h History) text(t *text) {
 			rows = append(rows, []string{strconv.Itoa(e.Generation), "", "", outcome(e), "", "", mark})
 			continue
 		}
-		rows = append(rows, []string{strconv.Itoa(e.Generation), strconv.Itoa(e.From), e.Reason, outcome(e), e.Started.UTC().Format(time.DateTime), shortDuration(time.Duration(e.Took)), mark})
+		from := strconv.Itoa(e.From)
+		if neverBegan(e) {
+			from = ""
+		}
+		rows = append(rows, []string{strconv.Itoa(e.Generation), from, e.Reason, outcome(e), e.Started.UTC().Format(time.DateTime), shortDuration(time.Duration(e.Took)), mark})
 	}
 	t.table([]string{"GENERATION", "FROM", "REASON", "OUTCOME", "STARTED (UTC)", "TOOK", ""}, rows, func(row int) string {
 		if h[row].Current {
@@ -45,6 +49,9 @@ func (h History) text(t *text) {
 		}
 	}
 }
+
+// neverBegan reports that a recovery ended an upgrade whose beginning is not recorded.
+func neverBegan(e agent.Entry) bool { return e.Reason == "" }
 
 func outcome(e agent.Entry) string { return cmp.Or(string(e.Outcome), "not ended") }
 
@@ -60,7 +67,11 @@ func (e Entry) text(t *text) {
 		t.line("generation %d: kollet or the machine died before the first record was written; `kollet recover` ends this upgrade", e.Generation)
 		return
 	}
-	t.line("generation %d, from %d: %s", e.Generation, e.From, e.Reason)
+	if neverBegan(agent.Entry(e)) {
+		t.line("generation %d: kollet or the machine died before the first record was written", e.Generation)
+	} else {
+		t.line("generation %d, from %d: %s", e.Generation, e.From, e.Reason)
+	}
 	t.line("started %s (%s), took %s", e.Started.UTC().Format(time.DateTime+" MST"), t.age(e.Started), shortDuration(time.Duration(e.Took)))
 	state := ""
 	switch {
