@@ -1,13 +1,11 @@
 package agent
 
 import (
-	"errors"
 	"os"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/nodefile"
 )
@@ -50,8 +48,8 @@ type StepTime struct {
 	Took Seconds `json:"seconds"`
 }
 
-// Unreadable is the outcome of an upgrade whose journal another version of
-// kollet wrote, in a format that this one does not know.
+// Unreadable is the outcome of an upgrade whose journal is damaged, or that another
+// version of kollet wrote, in a format that this one does not know. Why has the reason.
 const Unreadable journal.Outcome = "unreadable"
 
 // History lists all upgrades that left a journal, the latest first.
@@ -68,10 +66,8 @@ func (a *Agent) History() ([]Entry, error) {
 	for _, number := range slices.Backward(numbers) {
 		records, err := journal.Read(a.node.Journals(), number)
 		e := entry(number, records)
-		if _, ok := errors.AsType[*format.UnknownError](err); ok {
+		if err != nil {
 			e.Outcome, e.Why = Unreadable, err.Error()
-		} else if err != nil {
-			return nil, err
 		}
 		_, err = os.Stat(a.node.Store().Path(e.Generation))
 		e.Current, e.Kept = e.Generation == current.Number, err == nil
