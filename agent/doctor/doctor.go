@@ -37,6 +37,7 @@ func Run(ctx context.Context, n *node.Node) []Check {
 	}
 	nodeFile, services := checkNodeFile(n)
 	checks = append(checks, checkMachined(n.Host), checkModules(n.Host, services), checkKVM(n.Host), checkClock(n.Host), checkCloudInit(n.Host), checkJournal(n), nodeFile)
+	checks = append(checks, checkGeneration(n)...)
 	checks = append(checks, checkAgents(services)...)
 	checks = append(checks, checkShared(n.Host, services)...)
 	checks = append(checks, checkOpenStack(ctx, n, services)...)

@@ -58,11 +58,19 @@ func healthyNow(ctx context.Context, n *node.Node, s generation.Service) error {
 	return health.Ready(ctx, health.Of(n.Engine, n.Host, c, s.User), probes)
 }
 
+// checkGeneration: without the record of what should run, no upgrade begins.
+func checkGeneration(n *node.Node) []Check {
+	if _, err := n.Current(); err != nil {
+		return []Check{{"generation", Bad, err.Error(), "see docs/recovery.md"}}
+	}
+	return nil
+}
+
 // checkServices checks what runs, and what the node file's services require.
 func checkServices(ctx context.Context, n *node.Node, services []generation.Service) []Check {
 	current, err := n.Current()
 	if err != nil {
-		return []Check{{"services", Bad, err.Error(), "see docs/recovery.md"}}
+		return nil // checkGeneration reports it
 	}
 	checks := Requires(ctx, services, Running(ctx, n, current))
 	sick := Unhealthy(ctx, n, current.Services)

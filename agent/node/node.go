@@ -39,12 +39,13 @@ type Node struct {
 }
 
 // EngineName returns the name of the engine that a node uses: that of the
-// current generation, else the one in the node file, which may be unknown.
+// current generation, else the one in the node file, which may be unknown. That is also
+// returned with the error if the current generation cannot be read.
 func EngineName(root, nodeFile string) (string, error) {
 	n := Node{Root: root, NodeFile: nodeFile}
 	current, err := n.Current()
 	if err != nil {
-		return "", err
+		return nodefile.Engine(n.NodeFilePath()), err
 	}
 	if current.Engine != "" {
 		return current.Engine, nil

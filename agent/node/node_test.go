@@ -50,8 +50,11 @@ func TestCurrentUnreadable(t *testing.T) {
 			if operator != (c.want == "damaged record") || operator && !strings.Contains(err.Error(), "have "+n.Store().Link()+" point to an earlier generation") {
 				t.Errorf("got %v", err)
 			}
-			if _, engine := EngineName(n.Root, ""); engine == nil || engine.Error() != err.Error() {
-				t.Errorf("the engine's name: %v", engine)
+			if err := os.WriteFile(n.Path("/node.yaml"), []byte("engine: containerd\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if name, engine := EngineName(n.Root, "/node.yaml"); engine == nil || engine.Error() != err.Error() || name != "containerd" {
+				t.Errorf("the engine's name: %q, %v", name, engine)
 			}
 		})
 	}

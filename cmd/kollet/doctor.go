@@ -26,7 +26,7 @@ nothing.` + exitHelp(map[int]string{
 		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet doctor`,
 		Args:    takes(0, 0),
-		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+		RunE: a.diagnosing(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
 			checks := n.Doctor(ctx)
 			if slices.ContainsFunc(checks, func(c doctor.Check) bool { return c.Level == doctor.Bad }) {
 				return view.Checks(checks), statusError(exitFailed)

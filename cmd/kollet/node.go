@@ -82,10 +82,20 @@ func (a *app) offline(do action) func(*cobra.Command, []string) error {
 // readOnly runs a command that uses the engine and changes nothing. The first
 // signal cancels it, the second ends kollet immediately.
 func (a *app) readOnly(do action) func(*cobra.Command, []string) error {
+	return a.reading(do, a.withEngine)
+}
+
+// diagnosing is readOnly for a command that also works on a node whose current generation
+// cannot be read: it uses the engine that the node file names.
+func (a *app) diagnosing(do action) func(*cobra.Command, []string) error {
+	return a.reading(do, a.withAnyEngine)
+}
+
+func (a *app) reading(do action, with func(*cobra.Command, func(*agent.Agent) error) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, stop := cancelOnSignal(cmd.Context(), func() {})
 		defer stop()
-		return a.withEngine(cmd, func(n *agent.Agent) error {
+		return with(cmd, func(n *agent.Agent) error {
 			return a.show(withoutPanic(n, func() (view.View, error) { return do(ctx, n, args) }))
 		})
 	}
@@ -154,6 +164,20 @@ func (a *app) withEngine(cmd *cobra.Command, do func(*agent.Agent) error) error 
 	if err != nil {
 		return err
 	}
+	return a.withEngineOf(cmd, root, name, do)
+}
+
+// withAnyEngine is withEngine, but does not need the current generation to be readable.
+func (a *app) withAnyEngine(cmd *cobra.Command, do func(*agent.Agent) error) error {
+	root, err := a.rootDir()
+	if err != nil {
+		return err
+	}
+	name, _ := node.EngineName(root, a.flags.nodeFile) // the command reports what is wrong
+	return a.withEngineOf(cmd, root, name, do)
+}
+
+func (a *app) withEngineOf(cmd *cobra.Command, root, name string, do func(*agent.Agent) error) error {
 	if a.flags.engineTimeout <= 0 {
 		return node.BadInput{Err: fmt.Errorf("--engine-timeout %v: expected a positive duration, such as %v", a.flags.engineTimeout, deadline.Default)}
 	}
