@@ -64,7 +64,6 @@ func (n *Node) Running() string {
 	}
 	files, _ := filepath.Glob(filepath.Join(n.Host.Proc, pid, "fd/*"))
 	for _, file := range files {
-		//nolint:gosec // the number was checked, and a directory of /proc has no links elsewhere
 		if open, err := os.Stat(file); err == nil && os.SameFile(open, lock) {
 			return command
 		}
