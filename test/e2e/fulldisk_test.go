@@ -20,8 +20,9 @@ func TestFullDisk(t *testing.T) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		pushTiny(t, p.registry, "test/tiny", "v2")
 		n := p.node(t)
-		disk := n.Path(node.StateDir)
+		disk := filepath.Join(machine.Dir(t, "disk"), "disk")
 		mountDisk(t, disk)
+		stateOn(t, n, disk)
 		p.filledInCutover(t, n, disk, "again")
 	})
 }
@@ -35,13 +36,18 @@ func TestFullDiskOfEngine(t *testing.T) {
 	pushTiny(t, p.registry, "test/tiny", "v1")
 	pushTiny(t, p.registry, "test/tiny", "v2")
 	n := p.node(t)
+	stateOn(t, n, disk)
+	p.filledInCutover(t, n, disk, "")
+}
+
+// stateOn has a node keep its state on a disk.
+func stateOn(t *testing.T, n *testNode, disk string) {
+	t.Helper()
 	state := n.Path(node.StateDir)
-	check(t, os.MkdirAll(filepath.Dir(state), 0o755))
 	check(t, os.MkdirAll(disk+"/state", 0o700))
 	check(t, os.MkdirAll(state, 0o700))
 	check(t, syscall.Mount(disk+"/state", state, "", syscall.MS_BIND, ""))
 	t.Cleanup(func() { _ = syscall.Unmount(state, syscall.MNT_DETACH) })
-	p.filledInCutover(t, n, disk, "")
 }
 
 // mountDisk mounts a disk on which a bootstrap is not refused.

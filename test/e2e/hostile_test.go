@@ -230,7 +230,7 @@ func replacedCopy(t *testing.T, h *hostile) {
 	h.configure(sane, "config: [{content: \"a = 1\", dest: /etc/mallory.conf, owner: root, perm: \"0600\"}]\n")
 	h.ends(0, "bootstrap")
 	for _, attack := range []struct{ kind, shown string }{
-		{"fifo", "it is a pipe"}, {"zero", "it is a device"}, {"link", "it is a symbolic link"}, {"endless", "was changed"},
+		{"fifo", "it is a FIFO"}, {"zero", "it is a device"}, {"link", "it is a symbolic link"}, {"endless", "was changed"},
 	} {
 		h.plants(attack.kind, "/etc/mallory.conf", "secret")
 		contains(t, h.ends(1, "verify").Stdout, "/etc/mallory.conf", attack.shown)
