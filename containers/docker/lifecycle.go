@@ -18,7 +18,11 @@ import (
 
 // Start starts a created or stopped container.
 func (e *Engine) Start(ctx context.Context, id string) error {
-	if err := e.client.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
+	err := e.client.ContainerStart(ctx, id, container.StartOptions{})
+	if err != nil {
+		err = e.startWithoutStale(ctx, id, err)
+	}
+	if err != nil {
 		return e.fail("starting container "+e.nameOf(ctx, id), err)
 	}
 	return nil
