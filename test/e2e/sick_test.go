@@ -234,6 +234,7 @@ func (s *sickNode) renamed() {
 // untagged removes the names of an image whose container runs. Docker keeps the image.
 func (s *sickNode) untagged() {
 	s.T.Helper()
+	s.Must(0, "upgrade", "--pull", "always") // an image that was gone was pulled by its digest
 	ref := s.registry.Addr + "/test/tiny:v1"
 	was, err := s.Engine.Image(s.T.Context(), ref)
 	check(s.T, err)
