@@ -25,7 +25,8 @@ func (e *Engine) startWithoutStale(ctx context.Context, id string, failed error)
 		return fmt.Errorf("%w; rename it to remove that: %w", failed, err)
 	}
 	removed := e.client.NetworkDisconnect(ctx, network, name, true)
-	if err := e.client.ContainerRename(ctx, id, name); err != nil {
+	// A signal does not leave it with the other name.
+	if err := e.client.ContainerRename(context.WithoutCancel(ctx), id, name); err != nil {
 		return fmt.Errorf("%w; name it again: %w", failed, err)
 	}
 	if removed != nil {
