@@ -14,6 +14,7 @@ import (
 
 	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/format"
+	"github.com/kollet/kollet/agent/wary"
 )
 
 // Paths on a node.
@@ -71,9 +72,12 @@ func Begin(root string, b Begun) error {
 // *format.UnknownError.
 func Interrupted(root string) (*Begun, error) {
 	path := filepath.Join(root, BegunPath)
-	data, err := os.ReadFile(path)
+	data, err := wary.ReadFile(path, 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if wary.Unfit(err) {
+		return nil, fmt.Errorf("read the mark of the interrupted bootstrap: %w; remove it and run `kollet bootstrap`", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the mark of the interrupted bootstrap: %w", err)

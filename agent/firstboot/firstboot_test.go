@@ -1,6 +1,7 @@
 package firstboot_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/firstboot"
 )
@@ -55,6 +58,17 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 				t.Errorf("%v: %s\n%s", err, out, u.Text())
 			}
 		})
+	}
+}
+
+func TestInterruptedFIFO(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, firstboot.BegunPath)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), unix.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := firstboot.Interrupted(root); err == nil || !strings.HasSuffix(err.Error(), " is a FIFO, not a regular file; remove it and run `kollet bootstrap`") {
+		t.Errorf("got %v", err)
 	}
 }
 

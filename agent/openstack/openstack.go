@@ -10,11 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/kollet/kollet/agent/wary"
 )
 
 // Access says where Keystone is and with which credentials kollet asks it for a
@@ -123,7 +124,7 @@ func (a Access) transport() (http.RoundTripper, error) {
 	if a.CAFile == "" {
 		return transport, nil
 	}
-	pem, err := os.ReadFile(a.CAFile)
+	pem, err := wary.ReadFile(a.CAFile, 16<<20)
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate authorities of OpenStack: %w", err)
 	}

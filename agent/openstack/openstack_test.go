@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // api answers as Keystone, Nova and Neutron of the Zed release do, with what their
@@ -368,7 +370,13 @@ func TestCertificateAuthorities(t *testing.T) {
 	if _, err := Open(t.Context(), access, "compute-1"); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Error(err)
 	}
-	if err := os.WriteFile(access.CAFile, []byte("nothing"), 0o600); err != nil {
+	if err := unix.Mkfifo(access.CAFile, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), access, "compute-1"); err == nil || !strings.Contains(err.Error(), access.CAFile+" is a FIFO, not a regular file") {
+		t.Error(err)
+	}
+	if err := errors.Join(os.Remove(access.CAFile), os.WriteFile(access.CAFile, []byte("nothing"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), access, "compute-1"); err == nil || !strings.Contains(err.Error(), "has no certificate in PEM format") {

@@ -13,6 +13,7 @@ import (
 	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/openstack"
+	"github.com/kollet/kollet/agent/wary"
 )
 
 // Format is the number of the mark's format. A new field is a new format.
@@ -51,7 +52,7 @@ func (s Store) Path() string { return filepath.Join(s.Dir, "disabled.json") }
 // Marked returns the mark; nil if there is none. If the mark has content that this
 // kollet does not know, the error is a *format.UnknownError.
 func (s Store) Marked() (*Mark, error) {
-	data, err := os.ReadFile(s.Path())
+	data, err := wary.ReadFile(s.Path(), 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

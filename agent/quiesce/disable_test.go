@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/openstack"
 )
@@ -191,6 +193,16 @@ func TestDisableUnknown(t *testing.T) {
 	}
 	if m, err := s.Marked(); m != nil || err != nil {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestMarkFIFO(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	if err := unix.Mkfifo(s.Path(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Marked(); err == nil || !strings.Contains(err.Error(), "is a FIFO, not a regular file; remove the file") {
+		t.Errorf("got %v", err)
 	}
 }
 

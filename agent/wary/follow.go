@@ -31,8 +31,8 @@ type Place struct {
 }
 
 // Follow finds what a path leads to. It follows a link only if root owns it and
-// its directory, which nobody else can write: another could choose with it a file that he
-// may not read himself. Otherwise the error is a *PlantedError.
+// its directory, which nobody else can write: others could have it lead to a file that they
+// may not read themselves. Otherwise the error is a *PlantedError.
 func Follow(path string) (Place, error) {
 	start := "."
 	if filepath.IsAbs(path) {
