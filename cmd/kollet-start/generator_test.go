@@ -21,7 +21,7 @@ const (
 		0400 0:0 var/lib/kolla/config_files/[f = bracket
 		0777 0:0 var/lib/kolla/config_files/link -> a.conf
 		0777 0:0 var/lib/kolla/config_files/dangling -> nowhere
-		2750 42436:0 var/lib/kolla/config_files/d/
+		2750 42436:42400 var/lib/kolla/config_files/d/
 		0444 0:42400 var/lib/kolla/config_files/d/one = 1
 		4755 42436:42436 var/lib/kolla/config_files/d/sub/two = 2
 		0777 0:0 var/lib/kolla/config_files/d/linked -> one

@@ -161,14 +161,18 @@ class Contract:
             if not os.path.isdir(dest):
                 self.delete(dest)
                 os.mkdir(dest)
+            self.keep_or_give(source, dest, entry)  # first: a link gets the group of a set-gid directory
             for name in os.listdir(source):
                 self.copy(os.path.join(source, name), os.path.join(dest, name), entry)
-        else:
-            self.delete(dest)
-            if entry.get("merge") and entry.get("preserve_properties") and os.path.islink(source):
-                os.symlink(os.readlink(source), dest)
-                return
-            shutil.copyfile(source, dest)
+            return
+        self.delete(dest)
+        if entry.get("merge") and entry.get("preserve_properties") and os.path.islink(source):
+            os.symlink(os.readlink(source), dest)
+            return
+        shutil.copyfile(source, dest)
+        self.keep_or_give(source, dest, entry)
+
+    def keep_or_give(self, source, dest, entry):
         if entry.get("preserve_properties"):
             st = os.stat(source)
             os.chown(dest, st.st_uid, st.st_gid)
