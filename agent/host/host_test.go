@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"fmt"
-	"io"
 	"math/bits"
 	"os"
 	"os/exec"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/host"
 )
@@ -190,8 +191,8 @@ func TestReadInside(t *testing.T) {
 	}
 }
 
-// OpenInside follows links to the directory, but the file itself may not be one.
-func TestOpenInside(t *testing.T) {
+// HoldInside follows links as the process would follow them, the last one only if it may.
+func TestHoldInside(t *testing.T) {
 	proc := t.TempDir()
 	root := proc + "/7/root"
 	write(t, root+"/etc/nova/nova.conf", "settings")
@@ -201,25 +202,37 @@ func TestOpenInside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := syscall.Mkfifo(root+"/fifo", 0o600); err != nil {
-		t.Fatal(err)
-	}
 	h := host.Host{Proc: proc}
-	for _, path := range []string{"/etc/nova/nova.conf", "/dir/nova.conf", "/../etc/nova/nova.conf"} {
-		f, err := h.OpenInside(7, path)
+	for _, c := range []struct {
+		path  string
+		flags int
+		want  string // below root; empty: nothing
+	}{
+		{"/etc/nova/nova.conf", 0, "/etc/nova/nova.conf"},
+		{"/etc/nova/nova.conf", unix.O_NOFOLLOW, "/etc/nova/nova.conf"},
+		{"/dir/nova.conf", unix.O_NOFOLLOW, "/etc/nova/nova.conf"},
+		{"/../etc/nova/nova.conf", unix.O_NOFOLLOW, "/etc/nova/nova.conf"},
+		{"/dir", 0, "/etc/nova"},
+		{"/dir", unix.O_NOFOLLOW, "/dir"},
+		{"/etc/link", 0, "/etc/nova/nova.conf"},
+		{"/etc/link", unix.O_NOFOLLOW, "/etc/link"},
+		{"/", 0, "/"},
+		{"/none", 0, ""},
+		{"/out/nova.conf", 0, ""},
+		{"/up/nova.conf", 0, ""},
+		{"/up", 0, ""},
+	} {
+		held, err := h.HoldInside(7, c.path, c.flags)
 		if err != nil {
-			t.Errorf("%s: %v", path, err)
+			if c.want != "" {
+				t.Errorf("%s: %v", c.path, err)
+			}
 			continue
 		}
-		if data, err := io.ReadAll(f); err != nil || string(data) != "settings" {
-			t.Errorf("%s: %q, %v", path, data, err)
-		}
-		f.Close()
-	}
-	for _, path := range []string{"/none", "/out/nova.conf", "/up/nova.conf", "/fifo", "/etc", "/etc/link"} {
-		if f, err := h.OpenInside(7, path); err == nil {
-			f.Close()
-			t.Errorf("%s was opened", path)
+		is, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", held.Fd()))
+		held.Close()
+		if want := filepath.Join(root, c.want); err != nil || is != want || c.want == "" {
+			t.Errorf("%s: held %s, %v, want %s", c.path, is, err, want)
 		}
 	}
 }

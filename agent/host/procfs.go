@@ -34,7 +34,7 @@ func (h Host) PathInside(pid int, path string) (string, error) {
 // ReadInside reads a regular file of a process's file system, of at most limit
 // bytes. The process may replace the file by anything, such as a pipe or a device.
 func (h Host) ReadInside(pid int, path string, limit int64) ([]byte, error) {
-	handle, err := h.inside(pid, path)
+	handle, err := h.HoldInside(pid, path, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -51,43 +51,41 @@ func (h Host) ReadInside(pid int, path string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// OpenInside opens a regular file of a process's file system for reading. Links to
-// its directory are followed as the process would follow them; the file itself may
-// not be one. What is read is the file that was opened, whatever the process does to
-// its path meanwhile; it may be of any size.
-func (h Host) OpenInside(pid int, path string) (*os.File, error) {
-	dir, err := h.inside(pid, filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return wary.Open(int(dir.Fd()), filepath.Base(path), unix.O_RDONLY, unix.S_IFREG)
-}
-
-// inside finds a path of a process's file system, as PathInside does, and holds what it
-// found without opening it. The kernel follows the links (openat2(2)): the process
-// cannot change one between two looks at it.
-func (h Host) inside(pid int, path string) (*os.File, error) {
+// HoldInside finds a path of a process's file system, as PathInside does, and holds what it
+// found without opening it (O_PATH): the process cannot change it for another. With the flag
+// unix.O_NOFOLLOW that may be a link. wary.Reopen opens it.
+func (h Host) HoldInside(pid int, path string, flags int) (*os.File, error) {
 	root, err := os.Open(h.ProcessPath(pid, "root"))
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	flags |= unix.O_PATH | unix.O_CLOEXEC
+	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS} // openat2(2): the kernel follows the links
 	fd, err := unix.Openat2(int(root.Fd()), path, &how)
 	for tries := 0; errors.Is(err, unix.EAGAIN) && tries < 100; tries++ { // something was renamed meanwhile
 		fd, err = unix.Openat2(int(root.Fd()), path, &how)
 	}
 	if errors.Is(err, unix.ENOSYS) { // before Linux 5.6
-		var found string
-		if found, err = h.PathInside(pid, path); err == nil {
-			fd, err = unix.Open(found, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		}
+		fd, err = h.holdFound(pid, path, flags)
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return os.NewFile(uintptr(fd), path), nil
+}
+
+// holdFound is HoldInside without the kernel's help.
+func (h Host) holdFound(pid int, path string, flags int) (int, error) {
+	dir, name := path, "."
+	if flags&unix.O_NOFOLLOW != 0 {
+		dir, name = filepath.Dir(path), filepath.Base(path)
+	}
+	found, err := h.PathInside(pid, dir)
+	if err != nil {
+		return -1, err
+	}
+	return unix.Open(filepath.Join(found, name), flags|unix.O_NOFOLLOW, 0)
 }
 
 // Processes lists the machine's processes.

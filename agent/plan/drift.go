@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,11 +12,8 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
-	"github.com/kollet/kollet/agent/wary"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -116,9 +112,6 @@ func (d *drifter) missing(ctx context.Context) {
 // exitDelay is how long an engine may take to notice that a process exited.
 const exitDelay = 10 * time.Second
 
-// copiedFile is the What of a file that a container copied.
-const copiedFile = "copied file"
-
 // checkRun checks a container, whose copied files are seen through its process. If that
 // exits meanwhile they are not there, which says nothing about them: the container is
 // checked again when the engine has noticed.
@@ -176,11 +169,7 @@ func (d *drifter) check(c containers.Container) {
 	}
 	d.mounted()
 	if c.State == containers.StateRunning {
-		for _, f := range s.Files {
-			if !f.Directory && f.Link == "" { // what is in a directory is checked itself
-				d.copied(c.PID, f)
-			}
-		}
+		d.copies(c.PID)
 	}
 }
 
@@ -259,57 +248,4 @@ func unchanged(path string, e fs.DirEntry, f generation.File) error {
 		return changed
 	}
 	return nil
-}
-
-// copied checks a file inside the container, as the container sees it. The container
-// may have put anything in its place.
-func (d *drifter) copied(pid int, f generation.File) {
-	differs := func(format string, args ...any) {
-		d.add(copiedFile, f.Dest, "%s in %s %s", f.Dest, d.service.Name, fmt.Sprintf(format, args...))
-	}
-	file, err := d.node.Host.OpenInside(pid, f.Dest)
-	if errors.Is(err, fs.ErrNotExist) {
-		differs("was removed manually")
-		return
-	}
-	if other, ok := errors.AsType[*wary.KindError](err); ok {
-		differs("was replaced manually: it is %s", other.Found())
-		return
-	}
-	if err != nil {
-		differs("cannot be read: %v", node.WithoutPath(err))
-		return
-	}
-	defer file.Close()
-	unchanged, err := same(file, f)
-	switch {
-	case err != nil:
-		differs("cannot be read: %v", node.WithoutPath(err))
-	case !unchanged:
-		differs("was changed manually")
-	default:
-		d.copiedMode(file, f)
-	}
-}
-
-// mostCopied is more than any config file has, in bytes. No more is read of a copy,
-// which may be endless.
-const mostCopied = 16 << 20
-
-// same reports whether a copy has the content of its generation's file.
-func same(copied io.Reader, f generation.File) (bool, error) {
-	data, err := io.ReadAll(io.LimitReader(copied, mostCopied))
-	return generation.Sum(data) == f.SHA256, err
-}
-
-// copiedMode compares the permission and set-id bits. The owner is a name that means
-// something in the container only.
-func (d *drifter) copiedMode(copied *os.File, f generation.File) {
-	const bits = 0o7777
-	var st unix.Stat_t
-	err := unix.Fstat(int(copied.Fd()), &st)
-	want, perr := strconv.ParseUint(f.Perm, 8, 32)
-	if err == nil && perr == nil && uint64(st.Mode)&bits != want&bits {
-		d.add(copiedFile, f.Dest, "%s in %s has mode %04o, not %s", f.Dest, d.service.Name, st.Mode&bits, f.Perm)
-	}
 }

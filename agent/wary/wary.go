@@ -91,6 +91,24 @@ func Reopen(handle *os.File, name string, flags int, kind uint32) (*os.File, err
 	return os.NewFile(uintptr(fd), name), nil
 }
 
+// Link returns where a symbolic link leads that was found before, and is held by a
+// descriptor. If it is none, the error is a *KindError.
+func Link(handle *os.File, name string) (string, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(handle.Fd()), &st); err != nil {
+		return "", &fs.PathError{Op: "stat", Path: name, Err: err}
+	}
+	if is := st.Mode & unix.S_IFMT; is != unix.S_IFLNK {
+		return "", &KindError{name, is, unix.S_IFLNK}
+	}
+	target := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(handle.Fd()), "", target)
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(target[:n]), nil
+}
+
 // Read returns at most limit bytes of a regular file, from its beginning.
 func Read(dir int, name string, limit int64) ([]byte, error) {
 	f, err := Open(dir, name, unix.O_RDONLY, unix.S_IFREG)

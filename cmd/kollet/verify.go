@@ -15,7 +15,7 @@ func (a *app) verify() *cobra.Command {
 		Short: "Report drift from the current generation",
 		Long: `Verify compares the node with its current generation: each container, its image
 and settings, the files that are mounted into it, and the copies that it made of
-them. Differences are changes that were made manually; ` + "`kollet upgrade`" + ` repairs
+them, with directories and links. Differences are changes that were made manually; ` + "`kollet upgrade`" + ` repairs
 them by replacing the service. Verify itself changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "nothing differs",
 			exitFailed: "something differs, or the comparison failed",

@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 		"agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/plan", "agent/printable", "agent/quiesce", "agent/target", "configs/ini", "containers"},
 	"agent/doctor": {"agent/generation", "agent/health", "agent/host", "agent/node", "agent/nodefile", "agent/openstack", "agent/quiesce", "agent/target", "containers"},
 	"agent/fetch":  {"agent/archive", "agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},
-	"agent/plan":   {"agent/generation", "agent/node", "agent/target", "agent/wary", "containers"},
+	"agent/plan":   {"agent/generation", "agent/node", "agent/printable", "agent/target", "agent/wary", "containers"},
 	"agent/target": {"agent/generation", "agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/wary", "configs", "configs/redact", "configs/report", "containers"},
 	"agent/node": {"agent/durable", "agent/format", "agent/gate", "agent/generation", "agent/guest", "agent/host", "agent/journal", "agent/nodefile", "agent/wary",
 		"configs", "configs/kolla", "containers"},

@@ -109,7 +109,18 @@ services:
 	if out := n.Must(1, "verify").Stdout; !strings.Contains(out, "/etc/keys/b.key") {
 		t.Errorf("verify says\n%s", out)
 	}
+	check(t, os.RemoveAll(inside("/etc/kept/below")))
+	check(t, os.Mkdir(inside("/etc/site/added"), 0o755))
+	out := n.Must(1, "verify").Stdout
+	for _, text := range []string{"/etc/kept/below in alpha was removed", "/etc/site/added in alpha was added"} {
+		if !strings.Contains(out, text) {
+			t.Errorf("verify does not say %q:\n%s", text, out)
+		}
+	}
 	if _, err := os.Stat(filepath.Join(n.Path("/var/lib/kollet"), "generations/000003/alpha/config/00-site/below/key")); err != nil {
 		t.Error(err)
 	}
+	n.Write("/etc/site/below/key", "three\n")
+	n.Must(0, "upgrade")
+	n.Must(0, "verify")
 }
