@@ -65,7 +65,7 @@ func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (upgrade.Resul
 		return upgrade.Result{}, false, err
 	}
 	a.node.Note("", "the bootstrap that began at %s was interrupted; continuing it", begun.Time.Format(time.RFC3339))
-	info, err := a.node.AwaitEngine(ctx, begun.Wait)
+	info, err := upgrade.AwaitEngine(ctx, a.node, begun.Wait)
 	if err != nil {
 		return upgrade.Result{}, true, err // the mark stays: the next boot tries again
 	}
@@ -108,7 +108,7 @@ func (a *Agent) runBootstrap(ctx context.Context, p BootstrapOptions, begun firs
 	}
 	a.installUnit(ctx, p.Unit, t.Engine)
 	var r upgrade.Result
-	info, err := a.node.AwaitEngine(ctx, p.Wait)
+	info, err := upgrade.AwaitEngine(ctx, a.node, p.Wait)
 	if err == nil {
 		r, err = upgrade.RunLocked(ctx, a.node.Patient(p.Wait), t, resolve, upgrade.Options{})
 	}

@@ -34,7 +34,7 @@ type Recovery struct {
 func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, error) {
 	unlock, err := n.Lock()
 	if err != nil {
-		return Recovery{}, err
+		return Recovery{}, unrecovered(n, err)
 	}
 	defer unlock()
 	open, err := n.Interrupted()
@@ -46,7 +46,7 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 		return Recovery{}, err
 	}
 	if open || stuck != nil {
-		if _, err := n.AwaitEngine(ctx, wait); err != nil {
+		if _, err := AwaitEngine(ctx, n, wait); err != nil {
 			return Recovery{}, err
 		}
 	}
@@ -139,7 +139,7 @@ func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error)
 	}
 	j, records, err := journal.Reopen(n.Journals(), last, n.Version, n.Host.Now) // last: it changes the journal
 	if err != nil {
-		return r, nil, nil, err
+		return r, nil, nil, unrecovered(n, err)
 	}
 	tx := newTransaction(n, j, from)
 	tx.to, tx.recovering = generation.Generation{Number: last}, true

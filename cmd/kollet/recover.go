@@ -22,7 +22,7 @@ does nothing; but if the last one was rolled back to a generation that was not h
 it reports whether that is healthy now.
 
 The systemd unit that kollet bootstrap installs runs it at each boot, and every
-command that changes the node runs it first.` + exitHelp(map[int]string{exitFailed: "failed; fix the cause and run it again"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
+command that changes the node runs it first.` + exitHelp(map[int]string{exitFailed: "failed, but no service is stopped because of the interrupted upgrade; fix the cause and run it again"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked),
 		Example: `  kollet recover
   kollet recover --wait 5m`,
 		Args: takes(0, 0),

@@ -1,0 +1,99 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// unreachable is an engine that does not run.
+type unreachable struct{ containers.Engine }
+
+func (unreachable) Info(context.Context) (containers.Info, error) {
+	return containers.Info{}, fmt.Errorf("docker at /run/docker.sock: %w; start it", containers.ErrUnreachable)
+}
+
+// journalOf writes the journal of an upgrade from generation 1 to number.
+func journalOf(t *testing.T, n *node.Node, number int, records ...journal.Record) {
+	t.Helper()
+	j, err := journal.Create(n.Journals(), journal.Record{From: 1, To: number, Reason: "upgrade"}, n.Host.Now)
+	for _, r := range records {
+		if err == nil {
+			err = j.Append(r)
+		}
+	}
+	if err := errors.Join(err, j.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func started(kind journal.StepKind, services ...string) journal.Record {
+	return journal.Record{Event: journal.Intent, Step: journal.Step{Kind: kind, Services: services}}
+}
+
+func outcome(outcome journal.Outcome) journal.Record {
+	return journal.Record{Event: journal.End, Outcome: outcome}
+}
+
+// Without the engine nothing can be recovered. Only if services may be stopped does the node need
+// an operator: else it is as it was before the upgrade.
+func TestRecoverWithoutEngine(t *testing.T) {
+	stage, cutOver := started(journal.Stage), started(journal.CutOver, "a")
+	for name, c := range map[string]struct {
+		records []journal.Record
+		failed  bool
+		want    string // empty: no operator is needed
+	}{
+		"nothing is interrupted": {[]journal.Record{outcome(journal.Committed)}, false, ""},
+		"before a step":          {nil, true, ""},
+		"staged":                 {[]journal.Record{stage}, true, ""},
+		"quiesced":               {[]journal.Record{stage, started(journal.Quiesce)}, true, ""},
+		"cut over":               {[]journal.Record{stage, cutOver}, true, "the upgrade from generation 1 to 2 was interrupted"},
+		"being rolled back":      {[]journal.Record{cutOver, {Event: journal.Undo, Step: cutOver.Step}}, true, "the upgrade from generation 1 to 2 was interrupted"},
+		"committed":              {[]journal.Record{cutOver, {Event: journal.Commit}}, true, "the upgrade from generation 1 to 2 was interrupted"},
+		"rolled back, unhealthy": {[]journal.Record{cutOver, outcome(journal.Stuck)}, true, "the last upgrade was rolled back to a generation that was not healthy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: unreachable{}}
+			journalOf(t, n, 2, c.records...)
+			_, err := Recover(t.Context(), n, 0)
+			operator, needed := errors.AsType[node.NeedsOperator](err)
+			if (err != nil) != c.failed || needed != (c.want != "") {
+				t.Fatalf("got %v", err)
+			}
+			if needed && !strings.HasSuffix(operator.Error(), "start it; until `kollet recover` succeeds, services may be stopped, because "+c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// So it is without the lock, unless another kollet process has it: that changes the node.
+func TestRecoverWithoutLock(t *testing.T) {
+	n := &node.Node{Root: t.TempDir(), Host: idle(t)}
+	journalOf(t, n, 2, started(journal.CutOver, "a"))
+	unlock, err := n.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Recover(t.Context(), n, 0)
+	if _, needed := errors.AsType[node.NeedsOperator](err); needed || !errors.Is(err, node.ErrLocked) {
+		t.Errorf("locked: got %v", err)
+	}
+	unlock()
+	lock := n.Path(node.StateDir + "/lock")
+	if err := errors.Join(os.Remove(lock), os.Mkdir(lock, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Recover(t.Context(), n, 0)
+	if _, needed := errors.AsType[node.NeedsOperator](err); !needed || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("without a lock file: got %v", err)
+	}
+}

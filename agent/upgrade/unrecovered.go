@@ -1,0 +1,58 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
+)
+
+// AwaitEngine waits this long for the engine, without which nothing can be recovered.
+func AwaitEngine(ctx context.Context, n *node.Node, wait time.Duration) (containers.Info, error) {
+	info, err := n.AwaitEngine(ctx, wait)
+	return info, unrecovered(n, err)
+}
+
+// unrecovered returns an error because of which nothing was recovered. If services may be
+// stopped, the node needs an operator; else it is as it was before the upgrade.
+func unrecovered(n *node.Node, err error) error {
+	if err == nil || errors.Is(err, node.ErrLocked) {
+		return err
+	}
+	if why := mayBeStopped(n); why != "" {
+		return node.NeedsOperator{Err: fmt.Errorf("%w; until `kollet recover` succeeds, services may be stopped, because %s", err, why)}
+	}
+	return err
+}
+
+// mayBeStopped says why services may be stopped, from the journals alone; empty if they
+// are not.
+func mayBeStopped(n *node.Node) string {
+	if stuck, err := endedStuck(n); err != nil {
+		return "the journal of the last upgrade cannot be read"
+	} else if stuck != nil {
+		return "the last upgrade was rolled back to a generation that was not healthy"
+	}
+	numbers, _ := journal.List(n.Journals()) // endedStuck has read them
+	if len(numbers) == 0 {
+		return ""
+	}
+	last := numbers[len(numbers)-1]
+	records, _ := journal.Read(n.Journals(), last)
+	if journal.Ended(records) || !reachedCutover(records) {
+		return ""
+	}
+	return fmt.Sprintf("the upgrade from generation %d to %d was interrupted", records[0].From, last)
+}
+
+// reachedCutover reports whether a journal says that anything that ran may have been stopped.
+func reachedCutover(records []journal.Record) bool {
+	return slices.ContainsFunc(records, func(r journal.Record) bool {
+		return r.Event == journal.Intent && r.Step.Kind == journal.CutOver
+	})
+}
