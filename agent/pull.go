@@ -44,7 +44,7 @@ func (a *Agent) Pull(ctx context.Context, opts target.Options) (Pulled, error) {
 	if err != nil {
 		return Pulled{}, err
 	}
-	if err := plan.SameEngine(t, current); err != nil {
+	if err := plan.SameEngine(ctx, a.node, t, current); err != nil {
 		return Pulled{}, err
 	}
 	before, err := t.FindImages(ctx, a.node, current)

@@ -26,7 +26,7 @@ func clock() time.Time { return noon.In(time.FixedZone("", 3600)) }
 
 func create(t *testing.T, dir string, to int) *Journal {
 	t.Helper()
-	j, err := Create(dir, Record{From: 1, To: to, Reason: "upgrade", Version: "1.0"}, clock)
+	j, err := Create(dir, Record{From: 1, To: to, Reason: "upgrade", Engine: "containerd", Version: "1.0"}, clock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append([]Record{{Format: Format, Version: "1.0", Event: Begin, From: 1, To: 7, Reason: "upgrade"}}, whole...)
+	want := append([]Record{{Format: Format, Version: "1.0", Event: Begin, From: 1, To: 7, Reason: "upgrade", Engine: "containerd"}}, whole...)
 	for i := range want {
 		want[i].Time = noon
 	}

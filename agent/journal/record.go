@@ -20,7 +20,7 @@ const Format = 1
 type Event string
 
 const (
-	Begin   Event = "begin"   // the transaction starts; From, To and Reason are set
+	Begin   Event = "begin"   // the transaction starts; From, To, Reason and Engine are set
 	Intent  Event = "intent"  // Step starts
 	Done    Event = "done"    // Step succeeded
 	Failed  Event = "failed"  // Step, or undoing it, failed; Note says why
@@ -95,6 +95,7 @@ type Record struct {
 	From     int                 `json:"from,omitempty"`
 	To       int                 `json:"to,omitempty"`
 	Reason   string              `json:"reason,omitempty"`
+	Engine   string              `json:"engine,omitempty"`   // docker or containerd; not in journals of older versions
 	Previous map[string][]string `json:"previous,omitempty"` // service: containers that ran before its cutover
 	Gaps     map[string]Gap      `json:"gaps,omitempty"`     // by service
 	Outcome  Outcome             `json:"outcome,omitempty"`

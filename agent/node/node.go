@@ -39,7 +39,8 @@ type Node struct {
 }
 
 // EngineName returns the name of the engine that a node uses: that of the
-// current generation, else the one in the node file, which may be unknown. That is also
+// current generation; without one, that on which an upgrade to the first was
+// interrupted; else the one in the node file, which may be unknown. That is also
 // returned with the error if the current generation cannot be read.
 func EngineName(root, nodeFile string) (string, error) {
 	n := Node{Root: root, NodeFile: nodeFile}
@@ -47,10 +48,15 @@ func EngineName(root, nodeFile string) (string, error) {
 	if err != nil {
 		return nodefile.Engine(n.NodeFilePath()), err
 	}
-	if current.Engine != "" {
-		return current.Engine, nil
+	engine := current.Engine
+	_, records, _ := n.LastJournal() // the command reports what is wrong with it
+	if engine == "" && len(records) > 0 && !journal.Ended(records) {
+		engine = records[0].Engine
 	}
-	return nodefile.Engine(n.NodeFilePath()), nil
+	if engine == "" {
+		engine = nodefile.Engine(n.NodeFilePath())
+	}
+	return engine, nil
 }
 
 // Store holds the node's generations.
@@ -162,16 +168,23 @@ func HostName() (string, error) {
 	return name, nil
 }
 
-// Interrupted reports whether the last upgrade was interrupted. A journal that
-// cannot be read needs an operator.
-func (n *Node) Interrupted() (bool, error) {
+// LastJournal returns the records of the last upgrade, and the generation that it went to:
+// 0 if there was none. A journal that cannot be read needs an operator.
+func (n *Node) LastJournal() (int, []journal.Record, error) {
 	numbers, err := journal.List(n.Journals())
 	if err != nil || len(numbers) == 0 {
-		return false, err
+		return 0, nil, err
 	}
-	records, err := journal.Read(n.Journals(), numbers[len(numbers)-1])
+	last := numbers[len(numbers)-1]
+	records, err := journal.Read(n.Journals(), last)
 	if err != nil {
-		return false, NeedsOperator{Err: err}
+		return last, nil, NeedsOperator{Err: err}
 	}
-	return !journal.Ended(records), nil
+	return last, records, nil
+}
+
+// Interrupted reports whether the last upgrade was interrupted.
+func (n *Node) Interrupted() (bool, error) {
+	last, records, err := n.LastJournal()
+	return err == nil && last > 0 && !journal.Ended(records), err
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -60,6 +62,47 @@ func TestCurrentUnreadable(t *testing.T) {
 	}
 	if g, err := (&Node{Root: t.TempDir()}).Current(); err != nil || g.Number != (generation.Generation{}).Number {
 		t.Errorf("without a generation: %+v, %v", g, err)
+	}
+}
+
+// What was interrupted is recovered on the engine on which it began, whatever the node file
+// says by now.
+func TestEngineOfInterrupted(t *testing.T) {
+	const damaged, other = "engine: [", "engine: docker"
+	begin := func(engine string) journal.Record {
+		return journal.Record{Format: journal.Format, Event: journal.Begin, To: 1, Engine: engine}
+	}
+	end := journal.Record{Event: journal.End, Outcome: journal.Discarded}
+	for name, c := range map[string]struct {
+		nodeFile string
+		records  []journal.Record
+		want     string
+	}{
+		"another node file":   {other, []journal.Record{begin("containerd")}, "containerd"},
+		"damaged node file":   {damaged, []journal.Record{begin("containerd")}, "containerd"},
+		"ended":               {other, []journal.Record{begin("containerd"), end}, "docker"},
+		"by an older version": {"engine: containerd", []journal.Record{begin("")}, "containerd"},
+		"without a record":    {"engine: containerd", nil, "containerd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &Node{Root: t.TempDir()}
+			var lines []byte
+			for _, r := range c.records {
+				line, err := json.Marshal(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lines = append(append(lines, line...), '\n')
+			}
+			err := errors.Join(os.MkdirAll(n.Journals(), 0o700), os.WriteFile(filepath.Join(n.Journals(), "000001.jsonl"), lines, 0o600),
+				os.WriteFile(n.Path("/node.yaml"), []byte(c.nodeFile), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := EngineName(n.Root, "/node.yaml"); err != nil || got != c.want {
+				t.Errorf("got %q, %v, want %q", got, err, c.want)
+			}
+		})
 	}
 }
 

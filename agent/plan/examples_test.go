@@ -47,7 +47,14 @@ func with(all map[string]string, service, image string) map[string]string {
 }
 
 // emptyEngine is an engine of a new node: no images, no containers.
-type emptyEngine struct{ shelf }
+type emptyEngine struct {
+	shelf
+	name string
+}
+
+func (e emptyEngine) Info(context.Context) (containers.Info, error) {
+	return containers.Info{Name: e.name}, nil
+}
 
 func (emptyEngine) Image(context.Context, string) (containers.Image, error) {
 	return containers.Image{}, containers.ErrNotFound
@@ -86,7 +93,7 @@ func TestExamples(t *testing.T) {
 func planExample(t *testing.T, name string) Plan {
 	t.Helper()
 	root := t.TempDir()
-	n := &node.Node{Root: root, Name: "cmp1", Engine: emptyEngine{}, Host: host.Host{Root: filepath.Join(root, "host")}}
+	n := &node.Node{Root: root, Name: "cmp1", Host: host.Host{Root: filepath.Join(root, "host")}}
 	for _, dir := range []string{"dev", "lib/modules", "run", "sys/fs/cgroup"} {
 		if err := os.MkdirAll(filepath.Join(n.Host.Root, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -104,6 +111,7 @@ func planExample(t *testing.T, name string) Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.Engine = emptyEngine{name: at.Engine}
 	p, _, err := Make(t.Context(), n, at, generation.Generation{})
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ type FileChange struct {
 // It also returns the images that it found, so that they are looked up once.
 func Make(ctx context.Context, n *node.Node, t *target.Target, current generation.Generation) (Plan, target.Images, error) {
 	p := Plan{From: current.Number, Reason: t.Reason, Changes: []Change{}, Hotfixes: hotfixes(t, current)}
-	if err := SameEngine(t, current); err != nil {
+	if err := SameEngine(ctx, n, t, current); err != nil {
 		return p, target.Images{}, err
 	}
 	var images target.Images
@@ -131,9 +131,17 @@ func (p Plan) replaced(s generation.Service) string {
 }
 
 // SameEngine refuses a target with another engine than the one that has the
-// node's containers.
-func SameEngine(t *target.Target, current generation.Generation) error {
-	if current.Number == 0 || current.Engine == t.Engine {
+// node's containers. Before the first generation, that is the one on which an
+// upgrade was interrupted, even if the node file says another one by now.
+func SameEngine(ctx context.Context, n *node.Node, t *target.Target, current generation.Generation) error {
+	if current.Number == 0 {
+		info, err := n.Engine.Info(ctx)
+		if err != nil || info.Name == t.Engine {
+			return err
+		}
+		return node.BadInput{Err: fmt.Errorf("engine: the node file says %s, but an upgrade was interrupted on %s; run `kollet recover`, then try again", t.Engine, info.Name)}
+	}
+	if current.Engine == t.Engine {
 		return nil
 	}
 	return node.BadInput{Err: fmt.Errorf("engine: this node runs on %s, the node file says %s; set engine: %s: moving a node to another engine is not supported", current.Engine, t.Engine, current.Engine)}

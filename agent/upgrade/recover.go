@@ -116,17 +116,9 @@ func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error)
 		return Recovery{}, nil, nil, err
 	}
 	r := Recovery{Current: current.Number}
-	numbers, err := journal.List(n.Journals())
-	if err != nil || len(numbers) == 0 {
+	last, records, err := n.LastJournal()
+	if err != nil || last == 0 || journal.Ended(records) {
 		return r, nil, nil, err
-	}
-	last := numbers[len(numbers)-1]
-	records, err := journal.Read(n.Journals(), last)
-	if err != nil {
-		return r, nil, nil, node.NeedsOperator{Err: err}
-	}
-	if journal.Ended(records) {
-		return r, nil, nil, nil
 	}
 	from := current
 	if len(records) > 0 {

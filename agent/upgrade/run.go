@@ -91,7 +91,7 @@ func begin(ctx context.Context, n *node.Node, t *target.Target, images target.Im
 	if err != nil {
 		return nil, err
 	}
-	record := journal.Record{From: current.Number, To: number, Reason: t.Reason, Version: n.Version}
+	record := journal.Record{From: current.Number, To: number, Reason: t.Reason, Engine: t.Engine, Version: n.Version}
 	j, err := journal.Create(n.Journals(), record, n.Host.Now)
 	if err != nil {
 		return nil, err

@@ -38,12 +38,7 @@ func mayBeStopped(n *node.Node) string {
 	} else if stuck != nil {
 		return "the last upgrade was rolled back to a generation that was not healthy"
 	}
-	numbers, _ := journal.List(n.Journals()) // endedStuck has read them
-	if len(numbers) == 0 {
-		return ""
-	}
-	last := numbers[len(numbers)-1]
-	records, _ := journal.Read(n.Journals(), last)
+	last, records, _ := n.LastJournal() // endedStuck has read it
 	if journal.Ended(records) || !reachedCutover(records) {
 		return ""
 	}

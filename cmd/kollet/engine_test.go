@@ -19,7 +19,8 @@ import (
 // and continues until it is cancelled and the file released exists: this lets
 // tests send signals while kollet undoes an upgrade.
 type engine struct {
-	silent bool // it never answers
+	name   string // docker or containerd
+	silent bool   // it never answers
 }
 
 var _ containers.Engine = engine{}
@@ -29,7 +30,7 @@ func (e engine) Info(ctx context.Context) (containers.Info, error) {
 		<-ctx.Done()
 		return containers.Info{}, ctx.Err()
 	}
-	return containers.Info{Name: "docker", Version: "99", Address: "unix:///none", Root: "/", LiveRestore: true}, nil
+	return containers.Info{Name: e.name, Version: "99", Address: "unix:///none", Root: "/", LiveRestore: true}, nil
 }
 
 func (engine) Image(_ context.Context, ref string) (containers.Image, error) {

@@ -22,7 +22,9 @@ func TestMain(m *testing.M) {
 		"kollet-with-engine": func() {
 			os.Exit(run(os.Args[1:], &app{
 				in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now,
-				open: func(_, address, _ string) (containers.Engine, error) { return engine{silent: address == "silent"}, nil },
+				open: func(name, address, _ string) (containers.Engine, error) {
+					return engine{name, address == "silent"}, nil
+				},
 			}))
 		},
 	})
