@@ -137,9 +137,6 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 		})
 	} else {
 		collectImages(ctx, n, candidates, stays, gone)
-		if err := n.Store().SetPrefetched(generation.Prefetched{Images: prefetched.Images}); err != nil {
-			return err
-		}
 	}
 	for _, g := range dropped { // after its images, which its record names
 		if err := n.Store().Remove(g.Number); err != nil {
@@ -151,7 +148,10 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 	if err := n.Store().Sweep(); err != nil {
 		n.Note("", "kept files of earlier generations: %v; `kollet gc` tries again", err)
 	}
-	return nil
+	if damaged {
+		return nil
+	}
+	return n.Store().SetPrefetched(generation.Prefetched{Images: prefetched.Images}) // after what frees disk space
 }
 
 // wasGivenUp reports whether a generation was rolled back. It was kept for guests that it

@@ -20,10 +20,10 @@ func (unreachable) Info(context.Context) (containers.Info, error) {
 	return containers.Info{}, fmt.Errorf("docker at /run/docker.sock: %w; start it", containers.ErrUnreachable)
 }
 
-// journalOf writes the journal of an upgrade from generation 1 to number.
+// journalOf writes the journal of an upgrade to a generation from the one before.
 func journalOf(t *testing.T, n *node.Node, number int, records ...journal.Record) {
 	t.Helper()
-	j, err := journal.Create(n.Journals(), journal.Record{From: 1, To: number, Reason: "upgrade"}, n.Host.Now)
+	j, err := journal.Create(n.Journals(), journal.Record{From: number - 1, To: number, Reason: "upgrade"}, n.Host.Now)
 	for _, r := range records {
 		if err == nil {
 			err = j.Append(r)

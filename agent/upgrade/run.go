@@ -325,7 +325,7 @@ func (t *transaction) finish(outcome journal.Outcome, before error) error {
 	t.outcome = outcome
 	err := t.journal.End(outcome)
 	if err != nil {
-		err = fmt.Errorf("the end of the upgrade is not recorded: %w; fix the cause, then run `kollet recover`", err)
+		err = unrecordedError{fmt.Errorf("the end of the upgrade is not recorded: %w; fix the cause, then run `kollet recover`", err)}
 	}
 	if err != nil && outcome == journal.Committed {
 		err = node.NeedsOperator{Err: fmt.Errorf("the node is on generation %d, but %w", t.to.Number, err)}

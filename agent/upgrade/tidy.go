@@ -44,10 +44,10 @@ func (t *transaction) tidy(ctx context.Context) error {
 	if err := t.node.Store().SetCurrent(t.to.Number); err != nil {
 		return err
 	}
-	if err := fetch.UsePrefetched(t.node, t.to); err != nil {
+	if _, err = Collect(ctx, t.node, t.to); err != nil {
 		return err
 	}
-	if _, err = Collect(ctx, t.node, t.to); err != nil {
+	if err := fetch.UsePrefetched(t.node, t.to); err != nil { // after what frees disk space
 		return err
 	}
 	return t.unquiesce(ctx)
