@@ -22,7 +22,7 @@ type Status struct {
 	Healthy     bool            `json:"healthy"`
 	Running     string          `json:"running,omitempty"`  // the command that is changing the node, with its process
 	Interrupted bool            `json:"interrupted"`        // an upgrade waits for `kollet recover`
-	Problem     string          `json:"problem,omitempty"`  // why the last upgrade's journal, or the record of the disabled service, cannot be read
+	Problem     string          `json:"problem,omitempty"`  // with kollet's own files: the last journal, the record of the disabled service, the link to the generation
 	Disabled    *quiesce.Mark   `json:"disabled,omitempty"` // kollet disabled the compute service
 	Hotfix      nodefile.Hotfix `json:"hotfix,omitzero"`    // instead of the node file's tag and images
 	Services    []ServiceStatus `json:"services"`
@@ -65,6 +65,9 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	open, err := a.node.Interrupted()
 	if err != nil {
 		st.Problem = err.Error()
+	}
+	if lost := a.node.LostLink(); lost != nil && err == nil {
+		st.Problem = lost.Error()
 	}
 	if open && st.Running == "" {
 		st.Running = a.node.Running() // it may have begun in between

@@ -63,6 +63,9 @@ func checkGeneration(n *node.Node) []Check {
 	if _, err := n.Current(); err != nil {
 		return []Check{{"generation", Bad, err.Error(), "see docs/recovery.md"}}
 	}
+	if lost := n.LostLink(); lost != nil {
+		return []Check{{"generation", Warning, lost.Error(), "kollet recover"}}
+	}
 	return nil
 }
 

@@ -78,19 +78,24 @@ func (s Store) Gate(number int, service string) string {
 	return filepath.Join(s.Path(number), service, "gate")
 }
 
-// Current returns the generation that runs, or generation 0 if none does.
-func (s Store) Current() (Generation, error) {
+// Linked returns the number of the generation that the link points to; 0 if there is no link.
+func (s Store) Linked() (int, error) {
 	target, err := os.Readlink(s.Link())
 	if errors.Is(err, fs.ErrNotExist) {
-		return Generation{}, nil
+		return 0, nil
 	}
 	if err != nil {
-		return Generation{}, fmt.Errorf("read the current generation: %w", err)
+		return 0, fmt.Errorf("read the current generation: %w", err)
 	}
 	number, err := strconv.Atoi(filepath.Base(target))
 	if err != nil {
-		return Generation{}, fmt.Errorf("read the current generation: %s points to %q, which is not a generation", s.Link(), target)
+		return 0, fmt.Errorf("read the current generation: %s points to %q, which is not a generation", s.Link(), target)
 	}
+	return number, nil
+}
+
+// LoadCurrent reads the record of the generation that runs, or of generation 0 if none does.
+func (s Store) LoadCurrent(number int) (Generation, error) {
 	current, err := s.Load(number)
 	if _, none := os.Lstat(s.manifest(number)); err != nil && errors.Is(none, fs.ErrNotExist) {
 		return Generation{}, fmt.Errorf("read the current generation: %s is missing", s.manifest(number))

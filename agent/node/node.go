@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/host"
@@ -38,39 +37,8 @@ type Node struct {
 	patience time.Duration // how long pulls wait for the registry
 }
 
-// EngineName returns the name of the engine that a node uses: that of the
-// current generation; without one, that on which an upgrade to the first was
-// interrupted; else the one in the node file, which may be unknown. That is also
-// returned with the error if the current generation cannot be read.
-func EngineName(root, nodeFile string) (string, error) {
-	n := Node{Root: root, NodeFile: nodeFile}
-	current, err := n.Current()
-	if err != nil {
-		return nodefile.Engine(n.NodeFilePath()), err
-	}
-	engine := current.Engine
-	_, records, _ := n.LastJournal() // the command reports what is wrong with it
-	if engine == "" && len(records) > 0 && !journal.Ended(records) {
-		engine = records[0].Engine
-	}
-	if engine == "" {
-		engine = nodefile.Engine(n.NodeFilePath())
-	}
-	return engine, nil
-}
-
 // Store holds the node's generations.
 func (n *Node) Store() generation.Store { return generation.Store{Dir: n.State()} }
-
-// Current returns the generation that runs, or generation 0 if none does. If its record
-// cannot be read, no command can tell what the node should run: that needs an operator.
-func (n *Node) Current() (generation.Generation, error) {
-	current, err := n.Store().Current()
-	if _, other := errors.AsType[*format.UnknownError](err); err == nil || other {
-		return current, err // another version can read it, and the error says so
-	}
-	return current, NeedsOperator{Err: fmt.Errorf("%w; restore it from a backup, or have %s point to an earlier generation and run `kollet upgrade`", err, n.Store().Link())}
-}
 
 // ReadFile reads the node file. change is applied to it for this run.
 func (n *Node) ReadFile(change nodefile.Change) (*nodefile.Node, error) {

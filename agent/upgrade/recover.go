@@ -79,6 +79,7 @@ func recoverLocked(ctx context.Context, n *node.Node, complete func(*transaction
 	if err != nil {
 		return r, err
 	}
+	n.RestoreLink()
 	if !r.Found {
 		redactor := &target.Target{Redactor: target.RedactorOf(n)}
 		if err := enableService(context.WithoutCancel(ctx), n, nil, redactor); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestLostState checks what happens to a node whose state directory is lost, or restored from
@@ -20,6 +21,7 @@ func TestLostState(t *testing.T) {
 		t.Run("a command that fails leaves the containers running", func(t *testing.T) { lostAndFails(t, p) })
 		t.Run("an upgrade replaces the containers", func(t *testing.T) { lostAndReplaced(t, p) })
 		t.Run("an upgrade replaces the containers after an older copy was restored", func(t *testing.T) { restoredAndReplaced(t, p) })
+		t.Run("the link to the current generation is lost", func(t *testing.T) { linkLost(t, p) })
 		t.Run("guests keep running when it is lost", func(t *testing.T) { lostWithGuests(t, p) })
 		t.Run("guests keep running when an older copy is restored", func(t *testing.T) { restoredWithGuests(t, p) })
 		t.Run("a guest whose state directory was moved is not touched", func(t *testing.T) { movedWithGuests(t, p) })
@@ -110,6 +112,35 @@ func restoredAndReplaced(t *testing.T, p *protocol) {
 	n.Must(0, "upgrade", "--force")
 	n.Healthy(4) // the refused upgrade was to generation 3
 	n.Must(0, "verify")
+}
+
+// The generations are there, and the journals know which of them runs.
+func linkLost(t *testing.T, p *protocol) {
+	n := p.node(t)
+	link := n.Path(node.StateDir + "/current")
+	n.Must(0, "bootstrap")
+	alpha := n.Service("alpha")
+	check(t, os.Remove(link))
+	contains(t, n.Must(0, "status").Stdout, "generation 1", "the journals say that generation 1 runs")
+	contains(t, n.leaves(0, "bootstrap").All(), "points to generation 1 again")
+	n.Healthy(1)
+	nodetest.Same(t, alpha, n.Service("alpha"))
+
+	check(t, os.Remove(link))
+	p.configure(n, "v2", "two", "    entrypoint: [/no/such/program]\n")
+	contains(t, n.leaves(1, "upgrade").All(), "points to generation 1 again", "nothing was touched: stage beta")
+	n.Healthy(1)
+	check(t, os.Remove(link))
+	p.configure(n, "v2", "two", "")
+	n.Must(0, "upgrade")
+	n.Healthy(3)
+	check(t, os.Remove(link))
+	n.Must(0, "rollback")
+	n.Healthy(4)
+	n.Must(0, "verify")
+	if word := answer(t, "127.0.0.1:7001"); word != "one" {
+		t.Errorf("alpha answers %q", word)
+	}
 }
 
 func lostWithGuests(t *testing.T, p *protocol) {

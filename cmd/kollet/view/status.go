@@ -31,7 +31,7 @@ func (s Status) text(t *text) {
 		t.painted(red, "an upgrade was interrupted; run `kollet recover`")
 	}
 	if s.Problem != "" {
-		t.painted(red, "kollet's records cannot be read: %s", s.Problem)
+		t.painted(red, "a problem with kollet's records: %s", s.Problem)
 	}
 	if s.Disabled != nil {
 		remedy := "; `kollet recover` enables it"
