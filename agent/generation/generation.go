@@ -58,6 +58,7 @@ type Service struct {
 	Guests      *nodefile.Guests `json:"guests,omitempty"`
 
 	ListedAs *nodefile.ListedAs `json:"listed_as,omitempty"` // by Nova or Neutron
+	Problems []string           `json:"problems,omitempty"`  // command that prints what is wrong with what the service provides
 	Version  []string           `json:"version,omitempty"`   // command that prints Nova's version, to which the stop grace period is fitted
 
 	// Origin is the generation that created the service's container: this one, or
@@ -104,7 +105,7 @@ func (s Service) Fingerprint() string {
 	s.Spec = s.Spec.Canonical()
 	s.Ref, s.InsteadOf, s.Image.Digest, s.Origin = "", "", "", 0
 	s.StopGracePeriod, s.DependsOn, s.Group, s.Healthcheck, s.Requires, s.Guests = 0, nil, "", nil, nil, nil
-	s.ListedAs, s.Version, s.ReplaceWithDependencies = nil, nil, false
+	s.ListedAs, s.Problems, s.Version, s.ReplaceWithDependencies = nil, nil, nil, false
 	if len(s.Argv) == 0 {
 		s.Argv = nil // JSON does not distinguish an empty list from none
 	}

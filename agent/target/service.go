@@ -40,7 +40,8 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 	s := generation.Service{
 		Name: b.name, Ref: f.Image, InsteadOf: f.InsteadOf, Warmup: b.expandAll("warmup", f.Warmup), Permissions: f.Permissions, Preload: f.Preload,
 		StopGracePeriod: f.StopGracePeriod, DependsOn: f.DependsOn, Group: f.Group, ReplaceWithDependencies: f.ReplaceWithDependencies,
-		Healthcheck: b.healthcheck(), Requires: b.requires(), Guests: b.guests(), ListedAs: f.ListedAs, Version: b.expandAll("version", f.Version),
+		Healthcheck: b.healthcheck(), Requires: b.requires(), Guests: b.guests(), ListedAs: f.ListedAs, Problems: b.expandAll("problems", f.Problems),
+		Version: b.expandAll("version", f.Version),
 		Spec: containers.Spec{
 			Entrypoint: b.expandAll("entrypoint", f.Entrypoint), Command: b.expandAll("command", f.Command), WorkingDir: f.WorkingDir, User: f.User,
 			Env: b.environment(), Privileged: f.Privileged, PID: mode(f.PID), NetworkMode: mode(f.NetworkMode), IPC: mode(f.IPC),

@@ -1,7 +1,6 @@
 package upgrade
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/printable"
 	"github.com/kollet/kollet/agent/quiesce"
-	"github.com/kollet/kollet/containers"
 )
 
 // job is one migration or block job of a guest, as its libvirt reports it.
@@ -75,22 +73,16 @@ func jobsCommand(m member) []string {
 }
 
 func (t *transaction) jobsIn(ctx context.Context, id, user string, command []string) ([]job, error) {
-	ctx, cancel := context.WithTimeout(ctx, jobsTimeout)
-	defer cancel()
-	var out, problems bytes.Buffer
-	status, err := t.node.Engine.Exec(ctx, id, containers.Exec{Argv: command, User: user, Short: true, Stdout: &out, Stderr: &problems})
+	out, err := t.output(ctx, id, user, command, jobsTimeout)
 	if err != nil {
 		return nil, err
-	}
-	if status != 0 {
-		return nil, fmt.Errorf("exit status %d: %s", status, printable.Line(problems.String()))
 	}
 	guests, err := t.node.Guests()
 	if err != nil {
 		return nil, err
 	}
 	var jobs []job
-	for line := range strings.Lines(out.String()) {
+	for line := range strings.Lines(out) {
 		uuid, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if uuid == "" {
 			continue

@@ -61,8 +61,13 @@ func (t *transaction) cutoverStep(g group) step {
 		kind:     journal.CutOver,
 		services: g.names(),
 		snapshot: func(ctx context.Context) (map[string][]string, error) { return t.running(ctx, g) },
-		do:       func(ctx context.Context) error { return t.reported(ctx, g, t.cutOver) },
-		undo:     func(ctx context.Context) error { return t.revertCutover(ctx, g) },
+		do: func(ctx context.Context) error {
+			if err := t.noteProblems(ctx, g); err != nil {
+				return err
+			}
+			return t.reported(ctx, g, t.cutOver)
+		},
+		undo: func(ctx context.Context) error { return t.revertCutover(ctx, g) },
 	}
 }
 

@@ -43,6 +43,8 @@ type transaction struct {
 	cloud   cloud                    // the control plane; nil: it is not asked
 	grace   map[string]time.Duration // by service: how long its old task may take to stop, if not its stop_grace_period
 	reports *reports                 // of the services that were cut over, to Nova and Neutron
+
+	problems problems
 }
 
 // step is one step of a transaction. Both functions may run again after they
@@ -68,6 +70,7 @@ func newTransaction(n *node.Node, j *journal.Journal, from generation.Generation
 		watch:     newWatch(n),
 		unhealthy: map[string]error{},
 		grace:     map[string]time.Duration{},
+		problems:  newProblems(),
 	}
 }
 

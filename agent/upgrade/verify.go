@@ -39,7 +39,12 @@ func (t *transaction) verify(ctx context.Context) error {
 		if _, known := t.unhealthy[s.Name]; known && s.Origin != t.to.Number {
 			continue
 		}
-		g.Go(func() error { return t.staysHealthy(gctx, s) })
+		g.Go(func() error {
+			if err := t.staysHealthy(gctx, s); err != nil {
+				return err
+			}
+			return t.addsNoProblem(gctx, s)
+		})
 		if t.bootsCanary(s) {
 			g.Go(func() error { return t.tryCanary(gctx, s) })
 		}

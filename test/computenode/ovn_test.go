@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/test/machine"
 	"github.com/kollet/kollet/test/machine/certificates"
 	"github.com/kollet/kollet/test/nodetest"
@@ -52,6 +54,7 @@ func ovnLifecycle(t *testing.T, engine nodetest.Engine, registry *machine.Regist
 		{"bootstrap registers the chassis", ovnBootstrap},
 		{"ports reach each other, and get addresses by DHCP", plugged},
 		{"ovs-vswitchd is replaced with its flows", switchAlone},
+		{"a switch that loses its flows is rolled back", flowsLost},
 		{"ovn-controller is replaced without a lost packet", controllerAlone},
 		{"a wrong southbound database is refused", wrongSouthbound},
 		{"a rollback restores services and settings", networkRolledBack},
@@ -144,6 +147,39 @@ func switchAlone(t *testing.T, n *ovnNode) {
 	sent, lost := packets.end()
 	t.Logf("%d packets of %d were lost, of which each lasts 10 ms", lost, sent)
 	n.lease()
+}
+
+// flowsLost requires that an upgrade is rolled back although all probes pass, if the switch
+// does not do what it did before.
+func flowsLost(t *testing.T, n *ovnNode) {
+	for _, service := range []string{"openvswitch-vswitchd", "ovn-controller"} {
+		if problems := n.problems(service); problems != "" {
+			t.Fatalf("%s has problems: %s", service, problems)
+		}
+	}
+	before, number := n.Service("openvswitch-vswitchd"), n.Status().Generation
+	n.More["openvswitch-vswitchd"] = `    entrypoint: [sh, -c, 'while sleep 0.2; do ovs-ofctl del-flows br-int; done & exec vswitchd-start "$@"', sh]` + "\n"
+	n.Configure()
+	o := n.Must(1, "upgrade")
+	contains(t, o.Stderr, "openvswitch-vswitchd: it has problems that it did not have before the upgrade: bridge br-int has no flows", fmt.Sprintf("back on generation %d", number))
+	if now := n.Service("openvswitch-vswitchd"); now.Container != before.Container {
+		t.Errorf("the switch runs in %s, and ran in %s", now.Container, before.Container)
+	}
+	delete(n.More, "openvswitch-vswitchd")
+	n.Configure()
+	n.bound()
+}
+
+// problems runs the command of a service that prints its problems, as the generation has it.
+func (n *ovnNode) problems(service string) string {
+	n.T.Helper()
+	record, err := generation.Store{Dir: n.Path(node.StateDir)}.Current()
+	check(n.T, err)
+	s, _ := record.Service(service)
+	if len(s.Problems) == 0 {
+		n.T.Fatalf("%s has no command that prints its problems", service)
+	}
+	return n.Must(0, append([]string{"exec", service, "--"}, s.Problems...)...).Stdout
 }
 
 // restoredFlows requires that the switch has restored the flows of the last one, so that

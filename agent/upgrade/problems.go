@@ -1,0 +1,135 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/printable"
+	"github.com/kollet/kollet/agent/quiesce"
+)
+
+// A probe says that a service answers, not that all it provides is there: a switch may have
+// lost a port. So a service may have a command that prints its problems. Those that it has
+// before its cutover do not count: an upgrade may be what repairs them.
+
+const (
+	problemsTimeout = 30 * time.Second // of one run of the command
+	// How long problems may last that come with the cutover, for example until a switch has
+	// its flows again, and the pause between two questions.
+	problemsLimit    = time.Minute
+	problemsInterval = time.Second
+)
+
+// problems are what services said before the cutover that may change it.
+type problems struct {
+	limit, interval time.Duration
+	before          map[string][]string // by service
+}
+
+func newProblems() problems {
+	return problems{limit: problemsLimit, interval: problemsInterval, before: map[string][]string{}}
+}
+
+// concerns reports whether the cutover of a group may change what a service provides.
+func (g group) concerns(s generation.Service) bool {
+	return slices.ContainsFunc(g, func(m member) bool {
+		sameGroup := s.Group != "" && (s.Group == m.old.Group || s.Group == m.new.Group)
+		return m.name == s.Name || sameGroup || slices.Contains(s.DependsOn, m.name)
+	})
+}
+
+// noteProblems asks the services that a cutover concerns for their problems before it. What a
+// service does not say before cannot be compared afterwards.
+func (t *transaction) noteProblems(ctx context.Context, g group) error {
+	for _, s := range t.to.Services {
+		old, known := t.from.Service(s.Name)
+		if _, asked := t.problems.before[s.Name]; asked || !known || len(s.Problems) == 0 || !g.concerns(s) {
+			continue
+		}
+		c := t.runningContainer(ctx, s.Name)
+		if c.ID == "" {
+			continue
+		}
+		found, err := t.problemsIn(ctx, c.ID, old.User, s.Problems)
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			if err := t.warn(s.Name, "whether the upgrade adds problems will not be known: list its problems: %w", err); err != nil {
+				return err
+			}
+			continue
+		}
+		t.problems.before[s.Name] = found
+	}
+	return nil
+}
+
+// problemsIn runs the command that prints the problems of a service.
+func (t *transaction) problemsIn(ctx context.Context, id, user string, command []string) ([]string, error) {
+	out, err := t.output(ctx, id, user, command, problemsTimeout)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for line := range strings.Lines(out) {
+		if line = printable.Line(line); line != "" {
+			found = append(found, line)
+		}
+	}
+	return found, nil
+}
+
+// addsNoProblem requires that a service has no problem that it did not have before its cutover.
+func (t *transaction) addsNoProblem(ctx context.Context, s generation.Service) error {
+	before, asked := t.problems.before[s.Name]
+	if !asked {
+		return nil
+	}
+	c, err := t.node.Container(ctx, s.Name, s.Origin)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, t.problems.limit)
+	defer cancel()
+	var added []string
+	for {
+		now, asking := t.problemsIn(limited, c.ID, s.User, s.Problems)
+		if limited.Err() == nil { // else it is the limit that is over
+			err = asking
+			added = slices.DeleteFunc(now, func(problem string) bool { return slices.Contains(before, problem) })
+		}
+		if err == nil && len(added) == 0 && limited.Err() == nil {
+			return nil
+		}
+		if quiesce.Pause(limited, t.problems.interval) == nil {
+			continue
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return failure{s.Name, c.ID, fmt.Errorf("list its problems: %w", err)}
+		}
+		return failure{s.Name, c.ID, newProblemsError(added, t.problems.limit)}
+	}
+}
+
+// mostProblems is how many problems an error names.
+const mostProblems = 5
+
+func newProblemsError(added []string, after time.Duration) error {
+	if len(added) == 0 {
+		return fmt.Errorf("it did not list its problems within %v", after)
+	}
+	text := strings.Join(added[:min(len(added), mostProblems)], "; ")
+	if more := len(added) - mostProblems; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return errors.New("it has problems that it did not have before the upgrade: " + text)
+}

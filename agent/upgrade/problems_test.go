@@ -1,0 +1,110 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/target"
+	"github.com/kollet/kollet/containers"
+)
+
+// ailing is an engine whose one service says what is wrong with it.
+type ailing struct {
+	answering
+	says func(asked int) (string, error) // error: the command fails
+	runs int
+}
+
+func (a *ailing) Exec(_ context.Context, _ string, e containers.Exec) (int, error) {
+	a.runs++
+	text, err := a.says(a.runs)
+	if err != nil {
+		_, _ = io.WriteString(e.Stderr, err.Error())
+		return 1, nil
+	}
+	_, _ = io.WriteString(e.Stdout, text)
+	return 0, nil
+}
+
+// An upgrade fails if a service has a problem afterwards that it did not have before.
+func TestProblems(t *testing.T) {
+	const after = "switch: it has problems that it did not have before the upgrade: "
+	broken := fmt.Errorf("ovs-vsctl: no answer")
+	for name, c := range map[string]struct {
+		before, now string
+		lasts       int // how often it says now; then it says what it said before
+		fails       [2]bool
+		took        time.Duration
+		want        string
+	}{
+		"none":                    {},
+		"one that was there":      {before: "port a\n", now: "port a\n", lasts: 100},
+		"one is gone":             {before: "port a\nport b\n", now: "port b\n", lasts: 100},
+		"one that passes":         {now: "port a\n", lasts: 5, took: 5 * time.Second},
+		"a new one":               {now: "port a\n", lasts: 100, took: time.Minute, want: after + "port a"},
+		"a new one beside others": {before: "port b\n", now: "port b\nport \x1b[1ma\n", lasts: 100, took: time.Minute, want: after + "port a"},
+		"many":                    {now: "1\n2\n3\n4\n5\n6\n7\n", lasts: 100, took: time.Minute, want: after + "1; 2; 3; 4; 5; and 2 more"},
+		"no answer afterwards":    {fails: [2]bool{false, true}, took: time.Minute, want: "switch: list its problems: exit status 1: ovs-vsctl: no answer"},
+		"no answer before":        {now: "port a\n", lasts: 100, fails: [2]bool{true, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newCutoverNode(t)
+				s := generation.Service{Name: "switch", Origin: 1, Problems: []string{"problems"}}
+				n.node.Engine = &ailing{says: func(asked int) (string, error) {
+					switch {
+					case asked == 1 && c.fails[0] || asked > 1 && c.fails[1]:
+						return "", broken
+					case asked == 1 || asked > c.lasts+1:
+						return c.before, nil
+					}
+					return c.now, nil
+				}}
+				j, err := journal.Create(n.node.Journals(), journal.Record{To: 2}, time.Now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer j.Close()
+				tx := newTransaction(n.node, j, generation.Generation{Number: 1, Services: []generation.Service{s}})
+				tx.to, tx.target = generation.Generation{Number: 2, Services: tx.from.Services}, &target.Target{}
+				if err := tx.noteProblems(t.Context(), group{{name: "switch", old: s, new: s}}); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				err = tx.addsNoProblem(t.Context(), s)
+				if got := fmt.Sprint(err); err != nil && got != c.want || err == nil && c.want != "" {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+				if took := time.Since(began); took != c.took {
+					t.Errorf("it took %v, want %v", took, c.took)
+				}
+			})
+		})
+	}
+}
+
+// A cutover concerns what it replaces, what depends on it, and what is of the same group.
+func TestCutoverConcerns(t *testing.T) {
+	replaced := group{{name: "db", new: generation.Service{Name: "db", Group: "switch"}}}
+	for name, c := range map[string]struct {
+		service generation.Service
+		want    bool
+	}{
+		"itself":     {generation.Service{Name: "db"}, true},
+		"dependent":  {generation.Service{Name: "controller", DependsOn: []string{"db"}}, true},
+		"same group": {generation.Service{Name: "vswitchd", Group: "switch"}, true},
+		"another":    {generation.Service{Name: "nova-compute", DependsOn: []string{"nova-libvirt"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := replaced.concerns(c.service); got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
