@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -57,7 +58,31 @@ func (t *transaction) verify(ctx context.Context) error {
 	if failed := t.watch.failed(); failed != nil {
 		err = failed
 	}
+	if err == nil {
+		err = t.noneStartedAgain(ctx)
+	}
 	return explain(context.WithoutCancel(ctx), t.node, err)
+}
+
+// noneStartedAgain requires that what was cut over stays stopped. A container of the old
+// generation that somebody has started meanwhile runs beside the new one, whose probes it
+// may have answered.
+func (t *transaction) noneStartedAgain(ctx context.Context) error {
+	for _, service := range slices.Sorted(maps.Keys(t.previous)) {
+		for _, id := range t.previous[service] {
+			c, err := t.node.Engine.Inspect(ctx, id)
+			if errors.Is(err, containers.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return failure{service, id, err}
+			}
+			if !c.State.Stopped() {
+				return failure{service, id, errors.New("its old container was started by somebody else after its cutover; find out what started it, and run the upgrade again")}
+			}
+		}
+	}
+	return nil
 }
 
 // awaitReports has the control plane confirm each service that was cut over. The

@@ -79,6 +79,36 @@ func killedInStop(t *testing.T, p *protocol) {
 	}
 }
 
+// The old container of a service may run beside the new one, and answer its probes, if
+// something starts it again. Such an upgrade is not committed.
+func startedAgain(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	alpha := n.Service("alpha")
+	p.configure(n, "v2", "two", "")
+	file := strings.ReplaceAll(n.read(node.DefaultNodeFile), "127.0.0.1:7001", "127.0.0.1:7003")
+	n.Write(node.DefaultNodeFile, strings.Replace(file, "stable: 200ms", "stable: 3s", 1))
+	cmd := n.Command("upgrade")
+	var out strings.Builder
+	cmd.Stderr = &out
+	check(t, cmd.Start())
+	awaitJournal(t, n, 2, "verify")
+	check(t, n.Engine.Start(context.Background(), alpha.Container))
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 1 {
+		t.Fatalf("exit status %d\n%s", code, out.String())
+	}
+	contains(t, out.String(), "alpha: its old container was started by somebody else after its cutover", "back on generation 1")
+	n.Healthy(1)
+	if now := n.Service("alpha"); now.Container != alpha.Container || answer(t, "127.0.0.1:7001") != "one" {
+		t.Errorf("alpha: %+v, before %+v", now, alpha)
+	}
+	n.Must(0, "gc")
+	p.onlyTheServices(t, n)
+	n.Must(0, "upgrade")
+	n.Healthy(3)
+}
+
 func locked(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.Must(0, "bootstrap")
