@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -19,8 +20,9 @@ type Entry struct {
 	Took       Seconds                `json:"seconds"`
 	Outcome    journal.Outcome        `json:"outcome"` // empty while it runs, or if it was interrupted
 	Current    bool                   `json:"current"`
-	Kept       bool                   `json:"kept"`            // can be rolled back to
-	Hotfix     nodefile.Hotfix        `json:"hotfix,omitzero"` // of a generation that is kept
+	Kept       bool                   `json:"kept"`              // can be rolled back to
+	Hotfix     nodefile.Hotfix        `json:"hotfix,omitzero"`   // of a generation that is kept
+	Problem    string                 `json:"problem,omitempty"` // why the record of a generation that runs or is kept cannot be read
 	Why        string                 `json:"why,omitempty"`
 	Warnings   []string               `json:"warnings,omitempty"`
 	Steps      []StepTime             `json:"steps"`
@@ -52,16 +54,18 @@ type StepTime struct {
 // version of kollet wrote, in a format that this one does not know. Why has the reason.
 const Unreadable journal.Outcome = "unreadable"
 
-// History lists all upgrades that left a journal, the latest first.
+// History lists all upgrades that left a journal, the latest first. It marks those to a
+// generation whose record cannot be read.
 func (a *Agent) History() ([]Entry, error) {
 	numbers, err := journal.List(a.node.Journals())
 	if err != nil {
 		return nil, err
 	}
-	current, err := a.node.Current()
+	current, err := a.node.CurrentNumber()
 	if err != nil {
 		return nil, err
 	}
+	_, unreadable := a.node.Current()
 	entries := []Entry{}
 	for _, number := range slices.Backward(numbers) {
 		records, err := journal.Read(a.node.Journals(), number)
@@ -70,13 +74,18 @@ func (a *Agent) History() ([]Entry, error) {
 			e.Outcome, e.Why = Unreadable, err.Error()
 		}
 		_, err = os.Stat(a.node.Store().Path(e.Generation))
-		e.Current, e.Kept = e.Generation == current.Number, err == nil
-		if g, err := a.node.Store().Load(e.Generation); err == nil {
-			e.Hotfix = g.Hotfix
+		e.Current, e.Kept = e.Generation == current, err == nil
+		g, err := a.node.Store().Load(e.Generation)
+		e.Hotfix = g.Hotfix
+		switch {
+		case e.Current && unreadable != nil:
+			e.Problem, unreadable = unreadable.Error(), nil
+		case e.Kept && err != nil:
+			e.Problem = fmt.Sprintf("%v; the node cannot be rolled back to it", err)
 		}
 		entries = append(entries, e)
 	}
-	return entries, nil
+	return entries, unreadable // unless it is marked
 }
 
 func entry(number int, records []journal.Record) Entry {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,7 @@ are kept for a rollback. With a number it shows one upgrade: how long each step
 took, and each service's gap in milliseconds after its old task was told to stop:
 until that task ended, until the new task's gate was opened, and until all probes
 passed. It needs no engine and changes nothing.` + exitHelp(map[int]string{
-			exitFailed: "failed",
+			exitFailed: "failed, or the record of the current generation cannot be read; everything else is shown",
 			exitInput:  "invalid input: no such upgrade",
 		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet history
@@ -33,14 +34,23 @@ passed. It needs no engine and changes nothing.` + exitHelp(map[int]string{
 				return nil, err
 			}
 			if len(args) == 0 {
-				return view.History(entries), nil
+				return view.History(entries), unreadable(entries...)
 			}
 			for _, e := range entries {
 				if e.Generation == generationOf(args) {
-					return view.Entry(e), nil
+					return view.Entry(e), unreadable(e)
 				}
 			}
 			return nil, node.BadInput{Err: fmt.Errorf("no generation %s in the history; `kollet history` lists all", args[0])}
 		}),
 	}
+}
+
+// unreadable is the status if the record of the current generation is among what is shown,
+// and cannot be read.
+func unreadable(shown ...agent.Entry) error {
+	if slices.ContainsFunc(shown, func(e agent.Entry) bool { return e.Current && e.Problem != "" }) {
+		return statusError(exitFailed)
+	}
+	return nil
 }

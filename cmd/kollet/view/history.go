@@ -27,6 +27,9 @@ func (h History) text(t *text) {
 		case e.Kept:
 			mark = "kept"
 		}
+		if e.Problem != "" {
+			mark += ", unreadable"
+		}
 		if e.Outcome == agent.Unreadable || e.Started.IsZero() {
 			rows = append(rows, []string{strconv.Itoa(e.Generation), "", "", outcome(e), "", "", mark})
 			continue
@@ -47,6 +50,7 @@ func (h History) text(t *text) {
 		if e.Outcome == agent.Unreadable {
 			t.painted(red, "generation %d: %s", e.Generation, e.Why)
 		}
+		Entry(e).problem(t)
 	}
 }
 
@@ -59,6 +63,20 @@ func outcome(e agent.Entry) string { return cmp.Or(string(e.Outcome), "not ended
 type Entry agent.Entry
 
 func (e Entry) text(t *text) {
+	e.upgrade(t)
+	e.problem(t)
+	e.times(t)
+}
+
+// problem says why the record of the upgrade's generation cannot be read.
+func (e Entry) problem(t *text) {
+	if e.Problem != "" {
+		t.painted(red, "%s", e.Problem)
+	}
+}
+
+// upgrade says what the upgrade was and how it ended.
+func (e Entry) upgrade(t *text) {
 	if e.Outcome == agent.Unreadable {
 		t.painted(red, "generation %d: %s", e.Generation, e.Why)
 		return
@@ -88,6 +106,10 @@ func (e Entry) text(t *text) {
 	for _, w := range e.Warnings {
 		t.painted(yellow, "warning: %s", w)
 	}
+}
+
+// times are those of its steps, and its gaps. A journal that says nothing has none.
+func (e Entry) times(t *text) {
 	var rows [][]string
 	for _, p := range e.Steps {
 		rows = append(rows, []string{p.Step, shortDuration(time.Duration(p.Took))})

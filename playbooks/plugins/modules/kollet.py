@@ -230,6 +230,7 @@ from ansible_collections.kollet.kollet.plugins.module_utils.run import (
     CHANGES,
     DEFERRED,
     DONE,
+    FAILED,
     MEANINGS,
     NOTHING_TO_DO,
     OPERATOR,
@@ -455,13 +456,17 @@ class Node(object):
 
     def check_rollback(self):
         """Report whether a rollback is possible: kollet has no plan for one."""
-        entries = self.take(self.kollet.ask("history"))
+        entries = self.take(self.kollet.ask("history"), (DONE, FAILED))
         current = next((e for e in entries if e["current"]), None)
         number = self.params["generation"] or (current or {}).get("from")
         if not number:
             self.fail("there is no generation to roll back to", STATES[2])
         if not any(e["generation"] == number and e["kept"] for e in entries):
             self.fail("generation %s is no longer on this node" % number, STATES[2])
+        for e in entries:
+            if e.get("problem") and (e["current"] or e["generation"] == number):
+                self.out["rc"] = OPERATOR
+                self.fail(e["problem"], STATES[OPERATOR], MEANINGS[OPERATOR])
         there = number in (current["generation"], rolled_back_to(current))
         self.out.update(changed=not there, generation=current["generation"])
 

@@ -271,6 +271,15 @@ def test_check_rollback(kollet, generation, changed, fails):
         assert not out["failed"] and out["changed"] == changed
 
 
+@pytest.mark.parametrize("damaged, status, fails", [(4, 1, True), (2, 0, True), (3, 0, False)])
+def test_check_rollback_of_damaged(kollet, damaged, status, fails):
+    history = [dict(e, problem="damaged record") if e["generation"] == damaged else e for e in HISTORY]
+    out = kollet({"history": [(status, history)]}, _check=True, action="rollback", generation=2)
+    assert out["failed"] == fails
+    if fails:
+        assert "damaged record" in out["msg"] and out["rc"] == 4 and out["node_state"] == "needs an operator"
+
+
 def test_rollback_to(kollet):
     out = kollet({"rollback": [(0, upgraded("committed", 5))]}, action="rollback", generation=2)
     assert out["runs"][0].endswith("rollback 2") and out["changed"]
