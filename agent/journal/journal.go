@@ -18,8 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/wary"
@@ -41,20 +39,12 @@ type Journal struct {
 // not have one. begin.Version is the version of this kollet. If it fails, it leaves no
 // journal: nothing has begun that would have to end.
 func Create(dir string, begin Record, now func() time.Time) (*Journal, error) {
-	j, err := start(dir, begin, now)
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		return nil, fmt.Errorf("%w; free space, for example with `kollet gc`", err)
-	}
-	return j, err
-}
-
-func start(dir string, begin Record, now func() time.Time) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create the journal directory: %w", err)
+		return nil, fmt.Errorf("create the journal directory: %w", durable.Explain(err))
 	}
 	f, err := os.OpenFile(path(dir, begin.To), os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("create the journal: %w", err)
+		return nil, fmt.Errorf("create the journal: %w", durable.Explain(err))
 	}
 	j := &Journal{dir: dir, file: f, version: begin.Version, now: now}
 	begin.Event = Begin
@@ -85,11 +75,11 @@ func Reopen(dir string, to int, version string, now func() time.Time) (*Journal,
 	}
 	f, err := os.OpenFile(path(dir, to), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reopen the journal: %w", err)
+		return nil, nil, fmt.Errorf("reopen the journal: %w", durable.Explain(err))
 	}
 	if err := cutTo(f, whole); err != nil {
 		f.Close()
-		return nil, nil, fmt.Errorf("reopen the journal: %w", err)
+		return nil, nil, fmt.Errorf("reopen the journal: %w", durable.Explain(err))
 	}
 	return &Journal{dir: dir, file: f, version: version, now: now, count: len(records), whole: whole, reserved: true}, records, nil
 }
@@ -126,7 +116,7 @@ func (j *Journal) Append(r Record) error {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", r.recording(), err), cutTo(j.file, j.whole))
+		return errors.Join(fmt.Errorf("%s: %w", r.recording(), durable.Explain(err)), cutTo(j.file, j.whole))
 	}
 	j.whole += int64(len(line))
 	j.count++
@@ -171,7 +161,7 @@ func List(dir string) ([]int, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list journals: %w", err)
+		return nil, fmt.Errorf("list journals: %w", durable.Explain(err))
 	}
 	var numbers []int
 	for _, e := range entries {
@@ -203,14 +193,17 @@ func path(dir string, to int) string {
 // recovery that fails adds a few.
 const mostRead = 64 << 20
 
+// ofDamaged is what to do about a journal that makes no sense.
+const ofDamaged = "see what differs with `kollet verify`, move the file away, then let `kollet upgrade` repair it"
+
 // read returns the records of a journal and the size of its complete lines.
 func read(path string) ([]Record, int64, error) {
 	data, err := wary.ReadFile(path, mostRead)
 	if wary.Unfit(err) {
-		return nil, 0, &format.DamagedError{Err: fmt.Errorf("read the journal: %w; inspect the node, then move it away", err)}
+		return nil, 0, &format.DamagedError{Err: fmt.Errorf("read the journal: %w; %s", err, ofDamaged)}
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the journal: %w", err)
+		return nil, 0, fmt.Errorf("read the journal: %w", durable.Explain(err))
 	}
 	return parse(path, data)
 }
@@ -227,7 +220,7 @@ func parse(path string, data []byte) ([]Record, int64, error) {
 		number := len(records) + 1
 		r, unknown, err := decode(line, number == 1)
 		if err != nil {
-			err = fmt.Errorf("%s:%d: damaged record (%w); inspect the node, then move the file away", path, number, err)
+			err = fmt.Errorf("%s:%d: damaged record (%w); %s", path, number, err, ofDamaged)
 			return nil, 0, &format.DamagedError{Err: err}
 		}
 		records = append(records, r)

@@ -171,7 +171,7 @@ func TestNoFile(t *testing.T) {
 	}
 	for number, want := range map[int]string{6: " is a FIFO, not a regular file", 7: " is larger than 64 MiB"} {
 		_, err := Read(dir, number)
-		if _, damaged := errors.AsType[*format.DamagedError](err); !damaged || err.Error() != "read the journal: "+path(dir, number)+want+"; inspect the node, then move it away" {
+		if _, damaged := errors.AsType[*format.DamagedError](err); !damaged || err.Error() != "read the journal: "+path(dir, number)+want+"; "+ofDamaged {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -321,7 +321,7 @@ func TestEndDiskFull(t *testing.T) {
 			}
 			defer j.Close()
 			err = j.End(Discarded)
-			if c.stays != errors.Is(err, unix.ENOSPC) || !c.stays && err != nil {
+			if c.stays != errors.Is(err, unix.ENOSPC) || !c.stays && err != nil || c.stays && !strings.HasSuffix(err.Error(), "; free space, for example with `kollet gc`") {
 				t.Errorf("got %v", err)
 			}
 			if numbers, err := List(dir); err != nil || c.stays != (len(numbers) > 0) {
@@ -401,8 +401,12 @@ func TestList(t *testing.T) {
 	if got, err := List(filepath.Join(dir, "none")); err != nil || len(got) > 0 {
 		t.Errorf("without a directory: %v, %v", got, err)
 	}
-	if _, err := List(filepath.Join(dir, "notes")); err == nil {
-		t.Error("a file was listed")
+	notes := filepath.Join(dir, "notes")
+	if _, err := List(notes); err == nil || !strings.HasSuffix(err.Error(), "not a directory; move away what is in the place of a directory") {
+		t.Errorf("a file: %v", err)
+	}
+	if _, err := Create(notes, Record{To: 1}, clock); err == nil || !strings.HasSuffix(err.Error(), "not a directory; move away what is in the place of a directory") {
+		t.Errorf("below a file: %v", err)
 	}
 }
 

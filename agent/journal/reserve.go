@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/durable"
 )
 
 const (
@@ -32,7 +34,7 @@ func (j *Journal) Reserve() error {
 		err = allocate(reserve(j.dir), engineReserve)
 	}
 	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("reserve %d MiB in %s for a rollback: %w; free disk space", (recordsReserve+engineReserve)>>20, j.dir, err)
+		return fmt.Errorf("reserve %d MiB in %s for a rollback: %w", (recordsReserve+engineReserve)>>20, j.dir, durable.Explain(err))
 	}
 	return nil
 }
@@ -41,7 +43,7 @@ func (j *Journal) Reserve() error {
 // called again.
 func (j *Journal) Release() error {
 	if err := os.Remove(reserve(j.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("free the space that is reserved for a rollback: %w", err)
+		return fmt.Errorf("free the space that is reserved for a rollback: %w", durable.Explain(err))
 	}
 	return nil
 }

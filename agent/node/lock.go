@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/wary"
 )
 
@@ -21,21 +22,21 @@ const mostRead = 1 << 20
 // (flock(2)). ErrLocked, wrapped, if another process has it.
 func (n *Node) Lock() (unlock func(), err error) {
 	if err := os.MkdirAll(n.State(), 0o700); err != nil {
-		return nil, fmt.Errorf("create the state directory: %w", err)
+		return nil, fmt.Errorf("create the state directory: %w", durable.Explain(err))
 	}
 	path := filepath.Join(n.State(), "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock the node: %w", err)
+		return nil, fmt.Errorf("lock the node: %w", durable.Explain(err))
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		defer f.Close()
-		return nil, fmt.Errorf("%w%s; wait for it to finish", ErrLocked, holder(path))
+		return nil, fmt.Errorf("%w (%s); wait for it to finish, then try again", ErrLocked, holder(path))
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, fmt.Errorf("lock %s: %w", path, durable.Explain(err))
 	}
 	// The content is for the message above; the lock itself is the flock.
 	if f.Truncate(0) == nil {
@@ -71,10 +72,11 @@ func (n *Node) Running() string {
 	return ""
 }
 
+// holder says which process has the lock, as it wrote into the file.
 func holder(path string) string {
 	data, err := wary.ReadFile(path, mostRead)
-	if err != nil || len(data) == 0 {
-		return ""
+	if command := strings.TrimSpace(string(data)); err == nil && command != "" {
+		return command
 	}
-	return " (" + strings.TrimSpace(string(data)) + ")"
+	return "`lslocks` shows its process"
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +41,45 @@ func TestRunning(t *testing.T) {
 		if got := n.Running(); got != "" {
 			t.Errorf("lock file %q: %q", content, got)
 		}
+	}
+}
+
+// What keeps kollet from its lock is said with what to do about it.
+func TestLockErrors(t *testing.T) {
+	inTheWay := func(name string, make func(path string) error) func(n *Node) error {
+		return func(n *Node) error {
+			path := n.Path(name)
+			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), make(path))
+		}
+	}
+	file := func(path string) error { return os.WriteFile(path, nil, 0o600) }
+	directory := func(path string) error { return os.Mkdir(path, 0o700) }
+	held := func(content string) func(n *Node) error {
+		return func(n *Node) error {
+			unlock, err := n.Lock()
+			t.Cleanup(unlock)
+			return errors.Join(err, os.WriteFile(n.Path("/var/lib/kollet/lock"), []byte(content), 0o600))
+		}
+	}
+	for name, c := range map[string]struct {
+		prepare func(n *Node) error
+		want    string // after $, the path of the state directory
+	}{
+		"held":               {held("kollet upgrade, process 123\n"), "another kollet process holds the lock (kollet upgrade, process 123); wait for it to finish, then try again"},
+		"held by whom?":      {held(""), "another kollet process holds the lock (`lslocks` shows its process); wait for it to finish, then try again"},
+		"a directory":        {inTheWay("/var/lib/kollet/lock", directory), "lock the node: open $/lock: is a directory; move away the directory that is in the place of a file"},
+		"no state directory": {inTheWay("/var/lib/kollet", file), "create the state directory: mkdir $: not a directory; move away what is in the place of a directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &Node{Root: t.TempDir(), Host: host.Real(), Command: "upgrade"}
+			if err := c.prepare(n); err != nil {
+				t.Fatal(err)
+			}
+			_, err := n.Lock()
+			if want := strings.ReplaceAll(c.want, "$", n.State()); err == nil || err.Error() != want {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+		})
 	}
 }
 
