@@ -173,7 +173,7 @@ func flowsLost(t *testing.T, n *ovnNode) {
 // problems runs the command of a service that prints its problems, as the generation has it.
 func (n *ovnNode) problems(service string) string {
 	n.T.Helper()
-	record, err := generation.Store{Dir: n.Path(node.StateDir)}.Current()
+	record, err := generation.Store{Dir: n.Path(node.StateDir)}.Load(n.Status().Generation)
 	check(n.T, err)
 	s, _ := record.Service(service)
 	if len(s.Problems) == 0 {
