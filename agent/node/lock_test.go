@@ -46,10 +46,10 @@ func TestRunning(t *testing.T) {
 
 // What keeps kollet from its lock is said with what to do about it.
 func TestLockErrors(t *testing.T) {
-	inTheWay := func(name string, make func(path string) error) func(n *Node) error {
+	inTheWay := func(name string, put func(path string) error) func(n *Node) error {
 		return func(n *Node) error {
 			path := n.Path(name)
-			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), make(path))
+			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), put(path))
 		}
 	}
 	file := func(path string) error { return os.WriteFile(path, nil, 0o600) }
