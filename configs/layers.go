@@ -49,7 +49,7 @@ func (r *Renderer) layers(service string, f File, all *report.Problems) []layer 
 			continue
 		}
 		file := filepath.Join(r.in.Overrides, filepath.FromSlash(name))
-		body, err := os.ReadFile(file)
+		body, err := r.in.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -82,7 +82,7 @@ func (r *Renderer) template(name string) (file string, body []byte, err error) {
 	}
 	if r.in.Templates != "" {
 		file = filepath.Join(r.in.Templates, filepath.FromSlash(name))
-		body, err = os.ReadFile(file)
+		body, err = r.in.ReadFile(file)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			if err != nil {
 				err = readError("template", file, err)

@@ -21,14 +21,16 @@ import (
 
 // Inputs is what templates may use, and the directories of the operator's files.
 type Inputs struct {
-	Host      string                        // name of this node, as {host} in override paths and .host in templates
-	Vars      map[string]any                // .vars; a nil value counts as not set
-	OwnVars   []string                      // the Vars that the operator set, for Unused
-	Secrets   map[string]string             // secret "NAME"
-	Instance  map[string]any                // .instance: cloud-init's instance data; may be empty
-	Templates string                        // directory of the operator's templates; need not exist
-	Overrides string                        // directory of the operator's overrides; need not exist
-	Place     func(key string) report.Place // of a key in the node file; nil: unknown
+	Host      string            // name of this node, as {host} in override paths and .host in templates
+	Vars      map[string]any    // .vars; a nil value counts as not set
+	OwnVars   []string          // the Vars that the operator set, for Unused
+	Secrets   map[string]string // secret "NAME"
+	Instance  map[string]any    // .instance: cloud-init's instance data; may be empty
+	Templates string            // directory of the operator's templates; need not exist
+	Overrides string            // directory of the operator's overrides; need not exist
+
+	ReadFile func(path string) ([]byte, error) // reads a template or an override; nil: os.ReadFile
+	Place    func(key string) report.Place     // of a key in the node file; nil: unknown
 }
 
 // File is one config file to render, from its Template if that is set, else from Content.
@@ -83,6 +85,9 @@ func New(in Inputs) (*Renderer, error) {
 	}
 	if all.Len() > 0 {
 		return nil, all.Err()
+	}
+	if in.ReadFile == nil {
+		in.ReadFile = os.ReadFile
 	}
 	in.Vars = withoutNil(in.Vars)
 	in.Instance = withoutNil(in.Instance)

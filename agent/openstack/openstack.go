@@ -30,7 +30,9 @@ type Access struct {
 
 	Region    string
 	Interface string // of the catalogue's endpoints: internal, public or admin
-	CAFile    string // certificate authorities of the APIs; empty: those of the host
+
+	CAFile   string    // certificate authorities of the APIs; empty: those of the host
+	Writable wary.Dirs // directories to which containers can write: the way to CAFile follows no link in them
 
 	PlacementURL string // that nova-compute is given; empty: it takes the catalogue's
 }
@@ -124,7 +126,7 @@ func (a Access) transport() (http.RoundTripper, error) {
 	if a.CAFile == "" {
 		return transport, nil
 	}
-	pem, err := wary.ReadFile(a.CAFile, 16<<20)
+	pem, err := a.Writable.ReadFile(a.CAFile, 16<<20)
 	if err != nil {
 		return nil, fmt.Errorf("read the certificate authorities of OpenStack: %w", err)
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/wary"
 )
 
 // api answers as Keystone, Nova and Neutron of the Zed release do, with what their
@@ -387,6 +389,18 @@ func TestCertificateAuthorities(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), access, "compute-1"); err != nil {
+		t.Error(err)
+	}
+	link := filepath.Join(t.TempDir(), "link.pem")
+	if err := os.Symlink(access.CAFile, link); err != nil {
+		t.Fatal(err)
+	}
+	access.CAFile = link
+	if _, err := Open(t.Context(), access, "compute-1"); err != nil {
+		t.Errorf("through the operator's link: %v", err)
+	}
+	access.Writable = wary.DirsOf(filepath.Dir(link))
+	if _, err := Open(t.Context(), access, "compute-1"); err == nil || !strings.Contains(err.Error(), link+" is a symbolic link that a container could have put there") {
 		t.Error(err)
 	}
 }

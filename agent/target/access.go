@@ -4,6 +4,7 @@ import (
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/openstack"
+	"github.com/kollet/kollet/agent/wary"
 	"github.com/kollet/kollet/configs/report"
 )
 
@@ -22,14 +23,15 @@ func CloudOf(n *node.Node) Cloud {
 		return Cloud{Quiesce: nodefile.Quiesce{Disable: new(bool), OnBusy: nodefile.Refuse}, Problem: err}
 	}
 	var problems report.Problems
-	cloud := cloudOf(n, file, readSecrets(n, file, &problems))
+	writable := writableDirs(n, file)
+	cloud := cloudOf(n, file, writable, readSecrets(n, file, writable, &problems))
 	if cloud.Access != nil && problems.Len() > 0 {
 		cloud.Access, cloud.Problem = nil, problems.Err()
 	}
 	return cloud
 }
 
-func cloudOf(n *node.Node, file *nodefile.Node, secrets map[string]string) Cloud {
+func cloudOf(n *node.Node, file *nodefile.Node, writable wary.Dirs, secrets map[string]string) Cloud {
 	cloud := Cloud{Quiesce: file.Quiesce}
 	o := file.OpenStack
 	if o == nil {
@@ -44,7 +46,7 @@ func cloudOf(n *node.Node, file *nodefile.Node, secrets map[string]string) Cloud
 	}
 	cloud.Access.PlacementURL, _ = file.Vars["placement_url"].(string)
 	if o.CAFile != "" {
-		cloud.Access.CAFile = n.Path(o.CAFile)
+		cloud.Access.CAFile, cloud.Access.Writable = n.Path(o.CAFile), writable
 	}
 	return cloud
 }

@@ -36,7 +36,7 @@ func (b *builder) render(s *generation.Service) []generation.Rendered {
 // generation.
 func (b *builder) renderOne(prefix string, f nodefile.ConfigFile) ([]generation.File, []generation.Rendered, error) {
 	if f.Source != "" {
-		s := source{from: f, node: b.node, name: prefix}
+		s := source{from: f, node: b.node, writable: b.writable, name: prefix}
 		if err := s.read(); err != nil {
 			return nil, nil, report.Problem{Key: f.Key, Text: err.Error()}
 		}

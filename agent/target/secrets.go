@@ -20,7 +20,7 @@ func RedactorOf(n *node.Node) *redact.Redactor {
 	if file == nil {
 		return nil
 	}
-	return redact.New(readSecrets(n, file, &report.Problems{}))
+	return redact.New(readSecrets(n, file, writableDirs(n, file), &report.Problems{}))
 }
 
 // Redact replaces secrets in an error, such as those in a service's log. t may be

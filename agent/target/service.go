@@ -25,6 +25,7 @@ import (
 type builder struct {
 	node     *node.Node
 	file     *nodefile.Node
+	writable wary.Dirs // see writableDirs
 	renderer *configs.Renderer
 	problems *report.Problems
 	name     string
@@ -174,9 +175,9 @@ func (b *builder) security() containers.Security {
 		return out
 	}
 	key := "services." + b.name + ".security_opt"
-	data, err := wary.ReadFile(b.node.Path(file), mostRead)
+	data, err := b.writable.ReadFile(b.node.Path(file), mostRead)
 	if err != nil {
-		b.problems.Addf(b.file.Place(key), key, "the seccomp profile cannot be read: %w; write it to this file, as JSON", err)
+		b.problems.Addf(b.file.Place(key), key, "the seccomp profile cannot be read: %w", remedied(err, "write it to this file, as JSON"))
 		return out
 	}
 	var compact bytes.Buffer

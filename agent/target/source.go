@@ -28,11 +28,12 @@ const (
 
 // source copies what a source names: a file, a directory, or all that match a pattern.
 type source struct {
-	from  nodefile.ConfigFile
-	node  *node.Node
-	name  string // prefix of names in the generation
-	count int
-	size  int64
+	from     nodefile.ConfigFile
+	node     *node.Node
+	writable wary.Dirs // see writableDirs
+	name     string    // prefix of names in the generation
+	count    int
+	size     int64
 
 	within string // where what a pattern matches has to be, without links; empty for other sources
 
@@ -81,7 +82,7 @@ func (s *source) matches() ([]string, error) {
 // pattern begins with, and no link leads out of that.
 func (s *source) glob() ([]string, error) {
 	base, pattern := splitPattern(path.Clean(strings.ReplaceAll(s.from.Source, "[!", "[^")))
-	in, err := wary.Follow(s.node.Path(base))
+	in, err := s.writable.Follow(s.node.Path(base))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -144,7 +145,7 @@ func (s *source) readOne(at string) error {
 	if own := nodefile.Reserved(dest); own != "" { // by the name that a pattern matched
 		return fmt.Errorf("source %s would be copied to %s, and %s is kollet's own; give another dest", at, dest, own)
 	}
-	in, err := wary.Follow(s.node.Path(at))
+	in, err := s.writable.Follow(s.node.Path(at))
 	if err != nil {
 		return fmt.Errorf("source %s: %w", at, node.WithoutPath(err))
 	}

@@ -70,16 +70,18 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 	var problems report.Problems
 	t := &Target{Reason: reason + opts.text(), Base: current.Number, Hotfix: file.Hotfix, FileTag: file.FileTag, Engine: file.Engine, Pull: file.Images.PullPolicy, StallTimeout: file.Images.StallTimeout, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
 	t.Archives = slices.Concat(opts.Archives, file.Images.Archives)
-	secrets := readSecrets(n, file, &problems)
-	t.Cloud = cloudOf(n, file, secrets)
+	writable := writableDirs(n, file)
+	secrets := readSecrets(n, file, writable, &problems)
+	t.Cloud = cloudOf(n, file, writable, secrets)
 	renderer, err := configs.New(configs.Inputs{
 		Host:      n.Name,
 		Vars:      file.Vars,
 		OwnVars:   file.OwnVars,
 		Secrets:   secrets,
-		Instance:  instance(n),
+		Instance:  instance(n, writable),
 		Templates: n.Path(node.TemplatesDir),
 		Overrides: n.Path(node.OverridesDir),
+		ReadFile:  func(path string) ([]byte, error) { return writable.ReadFile(path, mostBytes) },
 		Place:     file.Place,
 	})
 	if err != nil {
@@ -87,7 +89,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 	}
 	t.Redactor = renderer.Redactor()
 	for _, name := range file.Order() {
-		b := builder{node: n, file: file, renderer: renderer, problems: &problems, name: name, from: file.Services[name], elsewhere: opts.Elsewhere, explain: opts.explain}
+		b := builder{node: n, file: file, writable: writable, renderer: renderer, problems: &problems, name: name, from: file.Services[name], elsewhere: opts.Elsewhere, explain: opts.explain}
 		service, files := b.build()
 		t.Services = append(t.Services, service)
 		t.explained = append(t.explained, b.explained...)
@@ -124,7 +126,7 @@ func (o Options) text() string {
 const mostRead = 1 << 20
 
 // readSecrets reads every secret's value; what cannot be read is a problem.
-func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) map[string]string {
+func readSecrets(n *node.Node, file *nodefile.Node, writable wary.Dirs, problems *report.Problems) map[string]string {
 	values := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(file.Secrets)) {
 		key := "secrets." + name
@@ -136,9 +138,9 @@ func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) m
 			values[name] = value
 			continue
 		}
-		data, err := wary.ReadFile(n.Path(file.Secrets[name].File), mostRead)
+		data, err := writable.ReadFile(n.Path(file.Secrets[name].File), mostRead)
 		if err != nil {
-			problems.Addf(file.Place(key+".file"), key+".file", "cannot be read: %w; write the secret to this file, readable by root only", err)
+			problems.Addf(file.Place(key+".file"), key+".file", "cannot be read: %w", remedied(err, "write the secret to this file, readable by root only"))
 			values[name] = "?" // so that templates do not report it a second time
 			continue
 		}
@@ -151,8 +153,8 @@ func readSecrets(n *node.Node, file *nodefile.Node, problems *report.Problems) m
 }
 
 // instance is cloud-init's instance data; empty if it did not run.
-func instance(n *node.Node) map[string]any {
-	data, err := wary.ReadFile(n.Path(node.InstanceData), mostRead)
+func instance(n *node.Node, writable wary.Dirs) map[string]any {
+	data, err := writable.ReadFile(n.Path(node.InstanceData), mostRead)
 	var values map[string]any
 	if err != nil || json.Unmarshal(data, &values) != nil {
 		return map[string]any{}

@@ -123,13 +123,17 @@ func Read(dir int, name string, limit int64) ([]byte, error) {
 // follows links. It neither waits nor reads without end: unless the file is a regular one,
 // the error is a *KindError, and if it has more than limit bytes, a *SizeError.
 func ReadFile(path string, limit int64) ([]byte, error) {
-	handle, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	return readIn(unix.AT_FDCWD, path, path, 0, limit)
+}
+
+func readIn(dir int, name, path string, flags int, limit int64) ([]byte, error) {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	file := os.NewFile(uintptr(handle), path)
-	defer file.Close()
-	f, err := Reopen(file, path, unix.O_RDONLY, unix.S_IFREG)
+	handle := os.NewFile(uintptr(fd), path)
+	defer handle.Close()
+	f, err := Reopen(handle, path, unix.O_RDONLY, unix.S_IFREG)
 	if err != nil {
 		return nil, err
 	}

@@ -161,7 +161,9 @@ func gateInNodeFile(t *testing.T, h *hostile) {
 	h.Healthy(1)
 }
 
-// plantedSource has mallory, without privileges, plant links where a source of its own config is.
+// plantedSource has mallory, without privileges, plant links where a source of its own config is:
+// where others can write, too, and as root in a directory of root's, which stays the container's
+// if the volume is removed.
 func plantedSource(t *testing.T, h *hostile) {
 	shared, err := os.MkdirTemp("", "shared") //nolint:usetesting // the test's name has a comma, at which a volume in short ends
 	check(t, err)
@@ -176,6 +178,11 @@ func plantedSource(t *testing.T, h *hostile) {
 	for _, source := range []string{"x.conf", "*.conf", "d/secret", "d/sec*", "d"} {
 		h.configure(sane, volume, fmt.Sprintf("config: [{source: '/etc/kollet/shared/%s', dest: /copies/, owner: root, perm: \"0600\"}]\n", source))
 		contains(t, h.ends(2, "upgrade").Stderr, "config[0]", "is a symbolic link that others than root could have put there")
+	}
+	check(t, os.Chmod(shared, 0o755))
+	for _, volume := range []string{volume, "volumes: []\n"} {
+		h.configure(sane, volume, "config: [{source: /etc/kollet/shared/x.conf, dest: /copies/, owner: root, perm: \"0600\"}]\n")
+		contains(t, h.ends(2, "upgrade").Stderr, "config[0]", "is a symbolic link that a container could have put there")
 	}
 	h.Healthy(1)
 	h.outside()
