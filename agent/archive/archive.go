@@ -20,6 +20,8 @@ import (
 
 	"github.com/distribution/reference"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/kollet/kollet/agent/wary"
 )
 
 // Image is one image in an archive.
@@ -219,7 +221,10 @@ const maxWindow = 128 << 20
 
 // Open opens an archive.
 func Open(file string) (*Content, error) {
-	f, err := os.Open(file)
+	f, err := wary.OpenFile(file)
+	if wary.Unfit(err) {
+		return nil, damaged(file, errNotFile)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -235,9 +240,6 @@ func (c *Content) begin() error {
 	info, err := c.file.Stat()
 	if err != nil {
 		return err
-	}
-	if !info.Mode().IsRegular() {
-		return errNotFile
 	}
 	c.Size = info.Size()
 	in := bufio.NewReaderSize(c.file, 64<<10)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/archive"
 )
@@ -117,6 +118,13 @@ func TestList(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.err)
 			}
 		})
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo.tar")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.List(fifo); err == nil || !strings.Contains(err.Error(), "it is not a regular file") {
+		t.Error(err)
 	}
 	if _, err := archive.List(t.TempDir()); err == nil || !strings.Contains(err.Error(), "it is not a regular file") {
 		t.Errorf("a directory: %v", err)

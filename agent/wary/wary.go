@@ -126,14 +126,21 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	return readIn(unix.AT_FDCWD, path, path, 0, limit)
 }
 
-func readIn(dir int, name, path string, flags int, limit int64) ([]byte, error) {
+// OpenFile opens a file for reading as ReadFile does.
+func OpenFile(path string) (*os.File, error) { return openIn(unix.AT_FDCWD, path, path, 0) }
+
+func openIn(dir int, name, path string, flags int) (*os.File, error) {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	handle := os.NewFile(uintptr(fd), path)
 	defer handle.Close()
-	f, err := Reopen(handle, path, unix.O_RDONLY, unix.S_IFREG)
+	return Reopen(handle, path, unix.O_RDONLY, unix.S_IFREG)
+}
+
+func readIn(dir int, name, path string, flags int, limit int64) ([]byte, error) {
+	f, err := openIn(dir, name, path, flags)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"agent/node": {"agent/durable", "agent/format", "agent/gate", "agent/generation", "agent/guest", "agent/host", "agent/journal", "agent/nodefile", "agent/wary",
 		"configs", "configs/kolla", "containers"},
 
-	"agent/archive":    {},
+	"agent/archive":    {"agent/wary"},
 	"agent/durable":    {},
 	"agent/fit":        {},
 	"agent/firstboot":  {"agent/durable", "agent/format", "agent/wary"},
