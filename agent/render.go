@@ -1,18 +1,20 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/target"
 )
 
 // Render writes the files of a generation to a directory, with one folder per
-// service, and changes nothing else. They contain secrets.
+// service, and changes nothing else: of what an earlier run wrote there, links that
+// are copied as links are not followed. The files contain secrets.
 func (a *Agent) Render(opts target.Options, dir string) ([]string, error) {
 	opts.Elsewhere = true
 	t, err := target.Read(a.node, opts, "render")
@@ -21,14 +23,36 @@ func (a *Agent) Render(opts target.Options, dir string) ([]string, error) {
 	}
 	var paths []string
 	for _, s := range t.Services {
-		for i, f := range s.Files {
-			path := filepath.Join(dir, s.Name, f.Dest)
-			if err := write(path, t.Files[s.Name][i]); err != nil {
-				return paths, fmt.Errorf("render %s: %w", s.Name, err)
-			}
-			if !f.Directory {
-				paths = append(paths, path)
-			}
+		written, err := render(filepath.Join(dir, s.Name), s.Files, t.Files[s.Name])
+		paths = append(paths, written...)
+		if err != nil {
+			return paths, fmt.Errorf("render %s: %w", s.Name, err)
+		}
+	}
+	return paths, nil
+}
+
+// render writes the files of a service, and returns their paths.
+func render(dir string, files []generation.File, contents []generation.Rendered) ([]string, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var paths []string
+	for i, f := range files {
+		path := filepath.Join(dir, f.Dest)
+		if err := write(root, strings.TrimPrefix(f.Dest, "/"), contents[i]); err != nil {
+			return paths, fmt.Errorf("%s: %w; if something was there before, give an empty directory", path, node.WithoutPath(err))
+		}
+		if !f.Directory {
+			paths = append(paths, path)
 		}
 	}
 	return paths, nil
@@ -41,18 +65,20 @@ func (a *Agent) Explain(opts target.Options, file string) ([]target.Explained, e
 	return target.Explain(a.node, opts, file)
 }
 
-func write(path string, f generation.Rendered) error {
-	if f.Directory {
-		return os.MkdirAll(path, 0o700)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+func write(root *os.Root, name string, f generation.Rendered) error {
+	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	if f.Link == "" {
-		return os.WriteFile(path, f.Content, 0o600)
+	if info, err := root.Lstat(name); err == nil && (info.Mode().Type() == fs.ModeSymlink || f.Link != "" && !info.IsDir()) { // of an earlier run
+		if err := root.Remove(name); err != nil {
+			return err
+		}
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier run
-		return err
+	switch {
+	case f.Directory:
+		return root.MkdirAll(name, 0o700)
+	case f.Link != "":
+		return root.Symlink(f.Link, name)
 	}
-	return os.Symlink(f.Link, path)
+	return root.WriteFile(name, f.Content, 0o600)
 }
