@@ -14,7 +14,7 @@ import (
 
 // irrelevant are the fields that do not require another container. When you add a field to
 // Service or to a type in it, decide here whether it does.
-var irrelevant = []string{"Ref", "InsteadOf", "Image.Digest", "StopGracePeriod", "DependsOn", "Group", "ReplaceWithDependencies", "Healthcheck", "Requires", "Guests", "ListedAs", "Version", "Origin"}
+var irrelevant = []string{"Ref", "InsteadOf", "Image.Digest", "StopGracePeriod", "DependsOn", "Group", "ReplaceWithDependencies", "Healthcheck", "Requires", "Guests", "ListedAs", "Problems", "Version", "Origin"}
 
 // Every field is set to something else, one at a time.
 func TestFingerprintOfEveryField(t *testing.T) {

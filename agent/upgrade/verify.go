@@ -65,7 +65,7 @@ func (t *transaction) verify(ctx context.Context) error {
 }
 
 // noneStartedAgain requires that what was cut over stays stopped. A container of the old
-// generation that somebody has started meanwhile runs beside the new one, whose probes it
+// generation that an operator or a watchdog has started meanwhile runs beside the new one, whose probes it
 // may have answered.
 func (t *transaction) noneStartedAgain(ctx context.Context) error {
 	for _, service := range slices.Sorted(maps.Keys(t.previous)) {
@@ -78,7 +78,7 @@ func (t *transaction) noneStartedAgain(ctx context.Context) error {
 				return failure{service, id, err}
 			}
 			if !c.State.Stopped() {
-				return failure{service, id, errors.New("its old container was started by somebody else after its cutover; find out what started it, and run the upgrade again")}
+				return failure{service, id, errors.New("its old container was started after its cutover, not by kollet; find out what started it, and run the upgrade again")}
 			}
 		}
 	}

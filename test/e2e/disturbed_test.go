@@ -98,7 +98,7 @@ func startedAgain(t *testing.T, p *protocol) {
 	if code := cmd.ProcessState.ExitCode(); code != 1 {
 		t.Fatalf("exit status %d\n%s", code, out.String())
 	}
-	contains(t, out.String(), "alpha: its old container was started by somebody else after its cutover", "back on generation 1")
+	contains(t, out.String(), "alpha: its old container was started after its cutover, not by kollet", "back on generation 1")
 	n.Healthy(1)
 	if now := n.Service("alpha"); now.Container != alpha.Container || answer(t, "127.0.0.1:7001") != "one" {
 		t.Errorf("alpha: %+v, before %+v", now, alpha)

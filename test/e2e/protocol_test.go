@@ -58,7 +58,7 @@ func scenarios(t *testing.T, p *protocol) {
 		"an interrupt by the operator rolls back":                    interrupted,
 		"kollet is killed while a service stops":                     killedInStop,
 		"a second kollet process is refused":                         locked,
-		"a replaced container that somebody starts is rolled back":   startedAgain,
+		"a replaced container that is started again rolls it back":   startedAgain,
 		"drift is reported, and repaired by the next upgrade":        drift,
 		"old generations are removed with their images":              collection,
 		"a moved tag is noticed with --pull always":                  movedTag,
