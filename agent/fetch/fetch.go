@@ -24,14 +24,18 @@ type fetcher struct {
 	node     *node.Node
 	target   *target.Target
 	images   target.Images
-	archives []string // why image archives did not provide an image
+	before   map[string]bool // the ids of those that were present
+	archives []string        // why image archives did not provide an image
 	arrivals *node.Arrivals
 }
 
 // Images makes every image that a target needs present, several at once, also after a
 // power loss. It returns what is present then, also when it fails: the next try needs it.
 func Images(ctx context.Context, n *node.Node, t *target.Target, images target.Images) (target.Images, error) {
-	f := &fetcher{node: n, target: t, images: images.Clone(), arrivals: node.NewArrivals(t.StallTimeout)}
+	f := &fetcher{node: n, target: t, images: images.Clone(), before: map[string]bool{}, arrivals: node.NewArrivals(t.StallTimeout)}
+	for _, image := range images.Present {
+		f.before[image.ID] = true
+	}
 	if err := f.load(ctx); err != nil {
 		return f.images, err
 	}
@@ -75,6 +79,11 @@ func (f *fetcher) pull(ctx context.Context, mu *sync.Mutex, ref string, names []
 
 // assign notes which image the reference of some services means.
 func (f *fetcher) assign(names []string, ref string, image containers.Image) error {
+	if !f.before[image.ID] {
+		if err := recordFetched(f.node, image.ID); err != nil {
+			return err
+		}
+	}
 	for _, s := range f.target.Services {
 		if !slices.Contains(names, s.Name) {
 			continue

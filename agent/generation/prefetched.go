@@ -14,11 +14,12 @@ import (
 	"github.com/kollet/kollet/agent/wary"
 )
 
-// Prefetched lists, by id, the images that were pulled before an upgrade. No
-// generation names them yet, so nothing else keeps them.
+// Prefetched lists, by id, images that kollet fetched and that no generation may name:
+// those that were pulled before an upgrade, which nothing else keeps, and those of upgrades
+// that failed, which nothing else removes.
 type Prefetched struct {
 	Images []string `json:"images,omitempty"` // for the next upgrade
-	Left   []string `json:"left,omitempty"`   // replaced by a later pull: removed unless a generation uses them
+	Left   []string `json:"left,omitempty"`   // for an upgrade, or replaced by a later pull: removed unless a generation uses them
 }
 
 // prefetchedRecord is the file prefetched.json.
@@ -36,6 +37,15 @@ func (a Prefetched) Next(images []string) Prefetched {
 		}
 	}
 	return next
+}
+
+// Fetched returns the lists after an image arrived, which it may have done for an upgrade
+// that fails.
+func (a Prefetched) Fetched(id string) Prefetched {
+	if !slices.Contains(a.Images, id) {
+		a.Left = unique(append(slices.Clone(a.Left), id))
+	}
+	return a
 }
 
 // Used returns the lists once a generation runs, which keeps its images itself.

@@ -24,6 +24,7 @@ func TestAhead(t *testing.T) {
 		{"another pull", func() { a = a.Next([]string{"b", "c"}) }, []string{"b", "c"}, []string{"a"}},
 		{"what was left is wanted again", func() { a = a.Next([]string{"a"}) }, []string{"a"}, []string{"b", "c"}},
 		{"an upgrade uses it", func() { a = a.Used(Generation{Services: []Service{{Image: Image{ID: "a"}}}}) }, nil, []string{"b", "c"}},
+		{"others arrive", func() { a = a.Next([]string{"e"}).Fetched("d").Fetched("e").Fetched("b") }, []string{"e"}, []string{"b", "c", "d"}},
 		{"all are gone", func() { a = Prefetched{} }, nil, nil},
 	} {
 		step.do()

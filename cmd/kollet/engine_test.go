@@ -15,7 +15,7 @@ import (
 
 // engine is an engine without containers, to test what the command line itself
 // decides, such as exit statuses. It has every image except "absent", which cannot
-// be pulled. A pull of "endless" writes kollet's process id to the file pulling,
+// be pulled, and "remote", which it has once it was pulled. A pull of "endless" writes kollet's process id to the file pulling,
 // and continues until it is cancelled and the file released exists: this lets
 // tests send signals while kollet undoes an upgrade.
 type engine struct {
@@ -34,15 +34,22 @@ func (e engine) Info(ctx context.Context) (containers.Info, error) {
 }
 
 func (engine) Image(_ context.Context, ref string) (containers.Image, error) {
-	if strings.Contains(ref, "absent") || strings.Contains(ref, "endless") {
+	_, err := os.Stat("pulled")
+	if strings.Contains(ref, "remote") && err != nil || strings.Contains(ref, "absent") || strings.Contains(ref, "endless") {
 		return containers.Image{}, fmt.Errorf("image %s: %w", ref, containers.ErrNotFound)
 	}
-	return containers.Image{ID: "sha256:" + ref, Entrypoint: []string{"/serve"}}, nil
+	return containers.Image{ID: "sha256:" + strings.TrimPrefix(ref, "sha256:"), Entrypoint: []string{"/serve"}}, nil
 }
 
 func (engine) Pull(ctx context.Context, ref string, progress func(containers.Progress)) (containers.Image, error) {
 	for done := int64(0); done <= 100; done += 5 {
 		progress(containers.Progress{Done: done << 20, Total: 100 << 20})
+	}
+	if strings.Contains(ref, "remote") {
+		if err := os.WriteFile("pulled", nil, 0o600); err != nil {
+			return containers.Image{}, err
+		}
+		return engine{}.Image(context.Background(), ref)
 	}
 	if !strings.Contains(ref, "endless") {
 		return containers.Image{}, errors.New("the registry has no such image")

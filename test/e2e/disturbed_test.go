@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -203,6 +204,61 @@ func collection(t *testing.T, p *protocol) {
 	if _, err := os.Stat(n.Path(node.StateDir + "/generations/000001")); err == nil {
 		t.Fatal("generation 1 is still there")
 	}
+}
+
+// collectionOfGivenUp has upgrades fail that pulled an image: none of their generations is left
+// to name it. Images that were there before are not kollet's to remove.
+func collectionOfGivenUp(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	image := func(tag string) (string, error) {
+		found, err := n.Engine.Image(t.Context(), p.registry.Addr+"/test/tiny:"+tag)
+		return found.ID, err
+	}
+	rollBack := func(tag string) {
+		p.configure(n, tag, "two", "")
+		n.Write(node.DefaultNodeFile, strings.Replace(n.read(node.DefaultNodeFile), "command: [serve,", "command: [fail,", 1))
+		contains(t, n.Must(1, "upgrade").Stderr, "back on generation 1")
+	}
+	collect := func() []string {
+		var gone upgrade.Garbage
+		n.Ask(&gone, "gc")
+		n.Healthy(1)
+		return gone.Images
+	}
+	pushTiny(t, p.registry, "test/tiny", "v5")
+	pushTiny(t, p.registry, "test/tiny", "v6")
+	_, err := n.Engine.Pull(t.Context(), p.registry.Addr+"/test/tiny:v6", nil)
+	check(t, err)
+	for _, tag := range []string{"v5", "v6"} {
+		rollBack(tag)
+		id, err := image(tag)
+		check(t, err)
+		if got, pulled := slices.Contains(collect(), id), tag == "v5"; got != pulled {
+			t.Errorf("%s: removed: %t, and kollet pulled it: %t", tag, got, pulled)
+		}
+	}
+	if _, err := image("v5"); !errors.Is(err, containers.ErrNotFound) {
+		t.Errorf("v5: %v", err)
+	}
+	_, err = image("v6")
+	check(t, err)
+
+	// One of two images arrived.
+	p.configure(n, "v5", "one", strings.Replace(gamma, "image: tiny", "image: tiny:v9", 1))
+	contains(t, n.Must(1, "upgrade").Stderr, "pull gamma")
+	if id, err := image("v5"); err == nil && !slices.Contains(collect(), id) {
+		t.Error("what a failed pull step pulled stays")
+	}
+
+	// The next generation that is committed uses it.
+	rollBack("v5")
+	p.configure(n, "v5", "two", "")
+	n.Must(0, "upgrade")
+	n.Must(0, "gc")
+	n.Healthy(6)
+	_, err = image("v5")
+	check(t, err)
 }
 
 func movedTag(t *testing.T, p *protocol) {

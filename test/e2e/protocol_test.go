@@ -61,6 +61,7 @@ func scenarios(t *testing.T, p *protocol) {
 		"a replaced container that is started again rolls it back":   startedAgain,
 		"drift is reported, and repaired by the next upgrade":        drift,
 		"old generations are removed with their images":              collection,
+		"images of upgrades that failed are removed":                 collectionOfGivenUp,
 		"a moved tag is noticed with --pull always":                  movedTag,
 		"directories and patterns of the host are copied once":       sourcesAreCopied,
 		"a restarted engine starts the services again":               engineRestart,
