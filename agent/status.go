@@ -7,6 +7,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/health"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/quiesce"
 	"github.com/kollet/kollet/agent/target"
@@ -15,18 +16,16 @@ import (
 
 // Status is what runs.
 type Status struct {
-	Node        string          `json:"node"`
-	Generation  int             `json:"generation"`
-	Since       time.Time       `json:"since"`
-	Engine      containers.Info `json:"engine"`
-	Healthy     bool            `json:"healthy"`
-	Running     string          `json:"running,omitempty"`  // the command that is changing the node, with its process
-	Interrupted bool            `json:"interrupted"`        // an upgrade waits for `kollet recover`
-	Problem     string          `json:"problem,omitempty"`  // with kollet's own files: the last journal, the record of the disabled service, the link to the generation
-	Disabled    *quiesce.Mark   `json:"disabled,omitempty"` // kollet disabled the compute service
-	Hotfix      nodefile.Hotfix `json:"hotfix,omitzero"`    // instead of the node file's tag and images
-	Services    []ServiceStatus `json:"services"`
-	Guests      int             `json:"guests"`
+	Node          string          `json:"node"`
+	Generation    int             `json:"generation"`
+	Since         time.Time       `json:"since"`
+	Engine        containers.Info `json:"engine"`
+	Healthy       bool            `json:"healthy"`
+	node.Underway                 // its Problem may also be with the record of the disabled service, or with the link to the generation
+	Disabled      *quiesce.Mark   `json:"disabled,omitempty"` // kollet disabled the compute service
+	Hotfix        nodefile.Hotfix `json:"hotfix,omitzero"`    // instead of the node file's tag and images
+	Services      []ServiceStatus `json:"services"`
+	Guests        int             `json:"guests"`
 }
 
 // ServiceStatus is what runs of one service.
@@ -61,18 +60,10 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		return st, err
 	}
 	st.Guests = len(guests)
-	st.Running = a.node.Running()
-	open, err := a.node.Interrupted()
-	if err != nil {
-		st.Problem = err.Error()
-	}
-	if lost := a.node.LostLink(); lost != nil && err == nil {
+	st.Underway = a.node.Underway()
+	if lost := a.node.LostLink(); lost != nil && st.Problem == "" {
 		st.Problem = lost.Error()
 	}
-	if open && st.Running == "" {
-		st.Running = a.node.Running() // it may have begun in between
-	}
-	st.Interrupted = open && st.Running == ""
 	if st.Disabled, err = (quiesce.Store{Dir: a.node.State()}).Marked(); err != nil && st.Problem == "" {
 		st.Problem = err.Error()
 	}

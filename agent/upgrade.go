@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/plan"
 	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/agent/upgrade"
@@ -27,16 +28,23 @@ func (a *Agent) Recover(ctx context.Context, wait time.Duration) (upgrade.Recove
 	return upgrade.Recover(ctx, a.node, wait)
 }
 
+// Planned is what an upgrade would change, and what one that is under way does meanwhile.
+type Planned struct {
+	plan.Plan
+	node.Underway
+}
+
 // Plan says what an upgrade would change, and changes nothing.
-func (a *Agent) Plan(ctx context.Context, opts target.Options) (plan.Plan, error) {
+func (a *Agent) Plan(ctx context.Context, opts target.Options) (Planned, error) {
 	t, err := target.Read(a.node, opts, "upgrade")
 	if err != nil {
-		return plan.Plan{}, err
+		return Planned{}, err
 	}
+	planned := Planned{Underway: a.node.Underway()}
 	current, err := a.node.Current()
 	if err != nil {
-		return plan.Plan{}, err
+		return Planned{}, err
 	}
-	changes, _, err := plan.Make(ctx, a.node, t, current)
-	return changes, err
+	planned.Plan, _, err = plan.Make(ctx, a.node, t, current)
+	return planned, err
 }

@@ -60,15 +60,12 @@ func Precheck(ctx context.Context, n *node.Node, services []generation.Service) 
 }
 
 func checkJournal(n *node.Node) Check {
-	running := n.Running() // before the journal is read, which it may end meanwhile
-	interrupted, err := n.Interrupted()
-	if err != nil {
-		return Check{Name: "journal", Level: Bad, Text: err.Error()}
-	}
-	if interrupted && running != "" {
-		return Check{Name: "journal", Level: Fine, Text: running + " is running"}
-	}
-	if interrupted {
+	switch u := n.Underway(); {
+	case u.Problem != "":
+		return Check{Name: "journal", Level: Bad, Text: u.Problem}
+	case u.Running != "":
+		return Check{Name: "journal", Level: Fine, Text: u.Running + " is running"}
+	case u.Interrupted:
 		return Check{"journal", Bad, "an upgrade was interrupted", "kollet recover"}
 	}
 	return Check{Name: "journal", Level: Fine, Text: "no upgrade is open"}

@@ -34,12 +34,13 @@ func (d Drift) IsReplaced() bool { return d.What == replaced }
 
 // FindDrift compares what runs with a generation: each container, its image and
 // spec, every mounted file and every copy that the container made of one. No replaced
-// container may run.
+// container may run. What an upgrade does that has not ended is no drift.
 func FindDrift(ctx context.Context, n *node.Node, g generation.Generation) ([]Drift, error) {
 	drift := []Drift{}
 	if g.Number == 0 {
 		return drift, nil
 	}
+	cutOver := n.CutOver()
 	all, err := n.Containers(ctx)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,9 @@ func FindDrift(ctx context.Context, n *node.Node, g generation.Generation) ([]Dr
 		}
 		drift = append(drift, d.found...)
 	}
-	return append(drift, startedAgain(g, all)...), nil
+	drift = append(drift, startedAgain(g, all)...)
+	cutOver = append(cutOver, n.CutOver()...) // it may have ended, or continued, in between
+	return slices.DeleteFunc(drift, func(d Drift) bool { return slices.Contains(cutOver, d.Service) }), nil
 }
 
 // startedAgain finds replaced containers that run. Those of later generations are

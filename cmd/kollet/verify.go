@@ -15,10 +15,11 @@ func (a *app) verify() *cobra.Command {
 		Short: "Report drift from the current generation",
 		Long: `Verify compares the node with its current generation: each container, its image
 and settings, the files that are mounted into it, and the copies that it made of
-them, with directories and links. Differences are changes that were made manually; ` + "`kollet upgrade`" + ` repairs
-them by replacing the service. Verify itself changes nothing.` + exitHelp(map[int]string{
+them, with directories and links. Differences are changes that were made manually;
+` + "`kollet upgrade`" + ` repairs them by replacing the service. What an upgrade has replaced
+that is running, or was interrupted, is not compared. Verify itself changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "nothing differs",
-			exitFailed: "something differs, or the comparison failed",
+			exitFailed: "something differs, an upgrade was interrupted, or the comparison failed",
 		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet verify
   kollet verify --output json`,
@@ -28,7 +29,7 @@ them by replacing the service. Verify itself changes nothing.` + exitHelp(map[in
 			switch {
 			case err != nil:
 				return nil, err
-			case len(found.Drift) > 0:
+			case len(found.Drift) > 0 || found.Interrupted:
 				return view.Verification(found), statusError(exitFailed)
 			}
 			return view.Verification(found), nil

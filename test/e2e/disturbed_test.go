@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,6 +71,8 @@ func killedInStop(t *testing.T, p *protocol) {
 	})
 	check(t, cmd.Process.Kill())
 	_ = cmd.Wait()
+	notManually(t, n.Must(1, "verify").Stdout, "an upgrade was interrupted; run `kollet recover`", "no drift")
+	notManually(t, n.Must(0, "plan").Stdout, "an upgrade was interrupted; run `kollet recover`", "~ alpha: replace")
 	n.Must(0, "recover")
 	n.Healthy(1)
 	if now := n.Service("alpha"); now.Container != alpha.Container || now.PID == alpha.PID {
@@ -110,6 +113,15 @@ func startedAgain(t *testing.T, p *protocol) {
 	n.Healthy(3)
 }
 
+// notManually requires these words, and that nothing is called a manual change.
+func notManually(t *testing.T, text string, words ...string) {
+	t.Helper()
+	contains(t, text, words...)
+	if strings.Contains(text, "manually") || strings.Contains(text, "repair") {
+		t.Errorf("kollet's own doing is called a manual change:\n%s", text)
+	}
+}
+
 func locked(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.Must(0, "bootstrap")
@@ -119,7 +131,10 @@ func locked(t *testing.T, p *protocol) {
 	awaitJournal(t, n, 2, "verify")
 	contains(t, n.Must(5, "upgrade").Stderr, "another kollet process", "upgrade")
 	contains(t, n.Must(5, "recover").Stderr, "another kollet process")
-	n.Must(0, "status") // reading is allowed
+	n.Must(0, "status") // reading is allowed, and finds nothing that was changed manually
+	notManually(t, n.Must(0, "verify").Stdout, "kollet upgrade, process "+strconv.Itoa(cmd.Process.Pid)+", is changing the node", "not compared, as the upgrade replaces them: alpha", "no drift")
+	notManually(t, n.Must(0, "plan").Stdout, "is changing the node", "~ alpha: replace")
+	contains(t, n.Must(0, "history").Stdout, "not ended")
 	check(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait()
 	n.Healthy(1)

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/plan"
 )
 
 // Plan shows what an upgrade would change.
-type Plan plan.Plan
+type Plan agent.Planned
 
 var actionMarks = map[plan.Action]struct{ mark, colour string }{
 	plan.Add:          {"+", green},
@@ -18,7 +19,13 @@ var actionMarks = map[plan.Action]struct{ mark, colour string }{
 }
 
 func (p Plan) text(t *text) {
-	if plan.Plan(p).Empty() {
+	t.underway(p.Underway)
+	if p.Empty() && (p.Interrupted || p.Running != "") {
+		t.line("nothing else to do: the node file describes generation %d", p.From)
+		t.hotfixes(p.Hotfixes)
+		return
+	}
+	if p.Empty() {
 		t.line("nothing to do: the node is on generation %d", p.From)
 		t.hotfixes(p.Hotfixes)
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/doctor"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 )
 
@@ -24,15 +25,7 @@ func (s Status) text(t *text) {
 		}
 		t.painted(colour, "node %s: generation %d, created %s; %s %s, %s, %s", s.Node, s.Generation, t.age(s.Since), s.Engine.Name, s.Engine.Version, count(s.Guests, "guest"), health)
 	}
-	if s.Running != "" {
-		t.line("%s is changing the node", s.Running)
-	}
-	if s.Interrupted {
-		t.painted(red, "an upgrade was interrupted; run `kollet recover`")
-	}
-	if s.Problem != "" {
-		t.painted(red, "a problem with kollet's records: %s", s.Problem)
-	}
+	t.underway(s.Underway)
 	if s.Disabled != nil {
 		remedy := "; `kollet recover` enables it"
 		if s.Running != "" {
@@ -62,6 +55,19 @@ func (s Status) text(t *text) {
 	t.hotfix(s.Hotfix)
 }
 
+// underway shows what kollet itself is doing to the node, or has left undone.
+func (t *text) underway(u node.Underway) {
+	if u.Running != "" {
+		t.line("%s, is changing the node", u.Running)
+	}
+	if u.Interrupted {
+		t.painted(red, "an upgrade was interrupted; run `kollet recover`")
+	}
+	if u.Problem != "" {
+		t.painted(red, "a problem with kollet's records: %s", u.Problem)
+	}
+}
+
 // hotfix shows what operators gave instead of the node file's tag and images.
 func (t *text) hotfix(h nodefile.Hotfix) {
 	if h.Tag != "" {
@@ -76,8 +82,12 @@ func (t *text) hotfix(h nodefile.Hotfix) {
 type Verification agent.Verification
 
 func (v Verification) text(t *text) {
+	t.underway(v.Underway)
+	if len(v.CutOver) > 0 {
+		t.line("not compared, as the upgrade replaces them: %s", strings.Join(v.CutOver, ", "))
+	}
 	if len(v.Drift) == 0 {
-		t.line("no drift: %s match generation %d", count(v.Services, "service"), v.Generation)
+		t.line("no drift from generation %d in %s", v.Generation, count(v.Services, "service"))
 		return
 	}
 	var rows [][]string
@@ -85,7 +95,11 @@ func (v Verification) text(t *text) {
 		rows = append(rows, []string{d.Service, d.What, d.Text})
 	}
 	t.table([]string{"SERVICE", "WHAT", "DRIFT"}, rows, nil)
-	t.line("%s from generation %d; `kollet upgrade` repairs it", count(len(v.Drift), "difference"), v.Generation)
+	it := "it"
+	if len(v.Drift) > 1 {
+		it = "them"
+	}
+	t.line("%s from generation %d; `kollet upgrade` repairs %s", count(len(v.Drift), "difference"), v.Generation, it)
 }
 
 // Checks shows the findings of doctor.

@@ -133,7 +133,7 @@ func TestDumbTerminalGetsLines(t *testing.T) {
 }
 
 func TestColour(t *testing.T) {
-	plan := Plan{Changes: []plan.Change{{Service: "web", Action: plan.Replace, Files: []plan.FileChange{{Path: "/a", Diff: "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"}}}}}
+	plan := Plan{Plan: plan.Plan{Changes: []plan.Change{{Service: "web", Action: plan.Replace, Files: []plan.FileChange{{Path: "/a", Diff: "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"}}}}}}
 	for _, test := range []struct {
 		name string
 		env  map[string]string

@@ -38,10 +38,10 @@ var views = []struct {
 	view View
 	want string
 }{
-	{"no change", Plan{From: 3}, `
+	{"no change", Plan{Plan: plan.Plan{From: 3}}, `
 nothing to do: the node is on generation 3
 `},
-	{"plan", Plan{From: 3, Changes: []plan.Change{
+	{"plan", Plan{Plan: plan.Plan{From: 3, Changes: []plan.Change{
 		{Service: "nova-libvirt", Action: plan.Replace, Image: &plan.ImageChange{From: "r/nova-libvirt:1", To: "r/nova-libvirt:2", Pull: true}},
 		{
 			Service: "nova-compute", Action: plan.Replace, Spec: []string{"privileged: false, now true"},
@@ -53,7 +53,7 @@ nothing to do: the node is on generation 3
 		},
 		{Service: "telegraf", Action: plan.Add, Image: &plan.ImageChange{To: "telegraf:1"}},
 		{Service: "old", Action: plan.Drop},
-	}, Drift: []plan.Drift{{Service: "nova-compute", Text: "container nova-compute was removed manually"}}}, `
+	}, Drift: []plan.Drift{{Service: "nova-compute", Text: "container nova-compute was removed manually"}}}}, `
 ~ nova-libvirt: replace
     image    r/nova-libvirt:1
           -> r/nova-libvirt:2 (to be pulled)
@@ -76,18 +76,18 @@ nothing to do: the node is on generation 3
 
 from generation 3; services: 1 to add, 2 to replace, 1 to remove; 2 changed files; 1 image to pull
 `},
-	{"a tag that means another image now", Plan{From: 3, Changes: []plan.Change{
+	{"a tag that means another image now", Plan{Plan: plan.Plan{From: 3, Changes: []plan.Change{
 		{Service: "web", Action: plan.Replace, Image: &plan.ImageChange{From: "web:1", To: "web:1", Pull: true}},
-	}}, `
+	}}}, `
 ~ web: replace
     image    web:1 (to be pulled)
 
 from generation 3; services: 1 to replace; 0 changed files; 1 image to pull
 `},
-	{"an image for one upgrade, and one that is taken back", Plan{From: 3, Changes: []plan.Change{
+	{"an image for one upgrade, and one that is taken back", Plan{Plan: plan.Plan{From: 3, Changes: []plan.Change{
 		{Service: "web", Action: plan.Replace, Image: &plan.ImageChange{From: "web:1", To: "web:2", InsteadOf: "web:1"}},
 		{Service: "db", Action: plan.Replace, Image: &plan.ImageChange{From: "db:2", To: "db:1"}},
-	}}, `
+	}}}, `
 ~ web: replace
     image    web:1
           -> web:2
@@ -99,7 +99,7 @@ from generation 3; services: 1 to replace; 0 changed files; 1 image to pull
 
 from generation 3; services: 2 to replace; 0 changed files; 0 images to pull
 `},
-	{"drift of a service that is dropped", Plan{From: 3, Drift: []plan.Drift{{Service: "old", Text: "old is gone"}}}, `
+	{"drift of a service that is dropped", Plan{Plan: plan.Plan{From: 3, Drift: []plan.Drift{{Service: "old", Text: "old is gone"}}}}, `
 old: old is gone
 from generation 3; no service changes; 0 changed files; 0 images to pull
 `},
@@ -127,7 +127,7 @@ the node is on generation 3
 nothing to recover: no upgrade was interrupted
 `},
 	{"status", Status{
-		Node: "cmp1", Generation: 4, Since: noon.Add(-3 * time.Hour), Guests: 1, Interrupted: true,
+		Node: "cmp1", Generation: 4, Since: noon.Add(-3 * time.Hour), Guests: 1, Underway: node.Underway{Interrupted: true},
 		Engine: containers.Info{Name: "docker", Version: "20.10.24"},
 		Services: []agent.ServiceStatus{
 			{Name: "nova-libvirt", State: "running", Health: "healthy", Image: "r/nova-libvirt:1", Generation: 2, Since: noon.Add(-48 * time.Hour)},
@@ -147,7 +147,22 @@ web      copied file  /etc/a in web was changed manually
 1 difference from generation 4; ` + "`kollet upgrade`" + ` repairs it
 `},
 	{"no drift", Verification{Generation: 4, Services: 2}, `
-no drift: 2 services match generation 4
+no drift from generation 4 in 2 services
+`},
+	{"verify during an upgrade", Verification{
+		Generation: 4, Services: 1, CutOver: []string{"db"}, Underway: node.Underway{Running: "kollet upgrade, process 12"},
+		Drift: []plan.Drift{{Service: "web", What: "spec", Text: "container web: a"}, {Service: "web", What: "spec", Text: "container web: b"}},
+	}, `
+kollet upgrade, process 12, is changing the node
+not compared, as the upgrade replaces them: db
+SERVICE  WHAT  DRIFT
+web      spec  container web: a
+web      spec  container web: b
+2 differences from generation 4; ` + "`kollet upgrade`" + ` repairs them
+`},
+	{"plan after an interruption", Plan{Plan: plan.Plan{From: 3}, Underway: node.Underway{Interrupted: true}}, `
+an upgrade was interrupted; run ` + "`kollet recover`" + `
+nothing else to do: the node file describes generation 3
 `},
 	{"entry", Entry{
 		Generation: 4, From: 3, Reason: "upgrade", Started: noon.Add(-time.Minute), Took: agent.Seconds(1500 * time.Millisecond),

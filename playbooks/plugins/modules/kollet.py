@@ -188,8 +188,8 @@ healthy:
   returned: for C(status), and after a failure if the node can still be asked
   type: bool
 interrupted:
-  description: Whether an upgrade was interrupted and needs C(recover).
-  returned: for C(status), and after a failure if the node can still be asked
+  description: Whether an upgrade was interrupted and needs C(recover). C(verify) fails then.
+  returned: for C(status) and C(plan), and after a failure if the node can still be asked
   type: bool
 drift:
   description: Differences between the generation and what runs.
@@ -430,7 +430,8 @@ class Node(object):
 
     def do_plan(self):
         plan = self.take(self.kollet.ask("plan", "--exit-code", *aim_flags(self.params)), (DONE, CHANGES))
-        self.out["changed"] = has_changes(plan)
+        self.out["interrupted"] = plan.get("interrupted", False)
+        self.out["changed"] = has_changes(plan) or self.out["interrupted"]
         self.diff(plan)
 
     check_bootstrap = check_upgrade = do_plan
@@ -476,6 +477,8 @@ class Node(object):
     def do_verify(self):
         found = self.take(self.kollet.ask("verify"), (DONE, 1))
         self.out.update(drift=found["drift"], generation=found["generation"])
+        if found.get("interrupted"):
+            self.fail("an upgrade was interrupted; run kollet.kollet.recover", "unknown")
 
 
 def rolled_back_to(entry):

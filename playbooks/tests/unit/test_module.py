@@ -316,6 +316,18 @@ def test_verify_finds_drift(kollet):
     assert not out["failed"] and out["drift"] == drift and not out["changed"] and out["rc"] == 0
 
 
+def test_verify_after_an_interruption(kollet):
+    found = {"generation": 3, "services": 0, "drift": [], "interrupted": True}
+    out = kollet({"verify": [(1, found)], "status": [(0, dict(STATUS, interrupted=True))]}, action="verify")
+    assert out["failed"] and out["msg"].startswith("an upgrade was interrupted") and out["drift"] == []
+    assert out["node_state"].startswith("interrupted")
+
+
+def test_plan_after_an_interruption(kollet):
+    out = kollet({"plan": [(0, dict(EMPTY, interrupted=True))]}, action="plan")
+    assert out["changed"] and out["interrupted"]
+
+
 def test_verify_fails(kollet):
     out = kollet(
         {"verify": [(1, failed(1, "the engine is away"))], "status": [(1, failed(1, "the engine is away"))]},
