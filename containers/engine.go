@@ -247,6 +247,15 @@ type Container struct {
 	Finished time.Time
 }
 
+// Condition is the state of a container and, if its last run ended, with which exit status.
+// One that is paused or was never started has none.
+func (c Container) Condition() string {
+	if c.State == StateExited || c.State == StateRestarting && c.ExitCode != 0 {
+		return fmt.Sprintf("%s, with exit status %d", c.State, c.ExitCode)
+	}
+	return string(c.State)
+}
+
 // Exec is a command to run inside a container.
 type Exec struct {
 	Argv   []string

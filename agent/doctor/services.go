@@ -49,7 +49,7 @@ func healthyNow(ctx context.Context, n *node.Node, s generation.Service) error {
 		return err
 	}
 	if c.State != containers.StateRunning {
-		return fmt.Errorf("its container is %s, with exit status %d", c.State, c.ExitCode)
+		return fmt.Errorf("its container is %s", c.Condition())
 	}
 	probes := slices.Clone(s.Healthcheck)
 	for i, p := range probes {

@@ -25,7 +25,7 @@ func compare(store generation.Store, s generation.Service, files []generation.Re
 		c.Image = &ImageChange{From: old.Ref, To: s.Ref, Pull: missing}
 	}
 	if !exists {
-		c.Action = Add
+		c.Action, c.Files = Add, newFiles(s)
 		return c, nil
 	}
 	var err error
@@ -42,14 +42,30 @@ func compare(store generation.Store, s generation.Service, files []generation.Re
 	if len(c.Files) == 0 && !slices.EqualFunc(old.Files, s.Files, func(a, b generation.File) bool { return a.Name == b.Name }) {
 		c.Spec = append(c.Spec, "config: order changed") // later entries override earlier ones
 	}
+	c.Spec = append(c.Spec, policyChanges(old, s)...)
 	switch {
 	case missing || s.Fingerprint() != old.Fingerprint():
 		c.Action = Replace
 	case !SamePolicy(old, s):
-		c.Action = UpdatePolicy
-		c.Spec = append(c.Spec, "healthcheck, requires, order or reference changed; the container is kept")
+		c.Action = UpdateInPlace
 	}
 	return c, nil
+}
+
+// newFiles lists the files of a service that is added: `kollet render` shows their content.
+func newFiles(s generation.Service) []FileChange {
+	var files []FileChange
+	for _, f := range s.Files {
+		note := "new"
+		switch {
+		case f.Directory:
+			note = "new directory"
+		case f.Link != "":
+			note = "symbolic link to " + f.Link
+		}
+		files = append(files, FileChange{Path: f.Dest, Note: note})
+	}
+	return files
 }
 
 // preloaded is what a service imports before its gate opens: the modules of its
@@ -61,14 +77,47 @@ func preloaded(s generation.Service) []string {
 	return append([]string{"python"}, s.Preload.Modules...)
 }
 
+// policyChanges lists the settings that differ and that need no other container: those that
+// the fingerprint leaves out. Where an image is another one, its name is too.
+func policyChanges(old, new generation.Service) []string {
+	var changes []string
+	if old.Image.ID == new.Image.ID {
+		changes = append(changes, valueChanges("image", old.Ref, new.Ref)...)
+	}
+	changes = append(changes, valueChanges("stop_grace_period", old.StopGracePeriod.String(), new.StopGracePeriod.String())...)
+	changes = append(changes, valueChanges("depends_on", old.DependsOn, new.DependsOn)...)
+	changes = append(changes, valueChanges("replace_with_dependencies", old.ReplaceWithDependencies, new.ReplaceWithDependencies)...)
+	changes = append(changes, valueChanges("group", old.Group, new.Group)...)
+	for _, key := range []struct {
+		name     string
+		old, new any
+	}{
+		{"healthcheck", old.Healthcheck, new.Healthcheck},
+		{"requires", old.Requires, new.Requires},
+		{"guests", old.Guests, new.Guests},
+		{"listed_as", old.ListedAs, new.ListedAs},
+		{"version", old.Version, new.Version},
+	} {
+		if !equal(key.old, key.new) { // their values would fill the screen
+			changes = append(changes, key.name+": changed")
+		}
+	}
+	return changes
+}
+
+// equal compares values as records hold them.
+func equal(old, new any) bool {
+	a, errA := json.Marshal(old)
+	b, errB := json.Marshal(new)
+	return errA == nil && errB == nil && string(a) == string(b)
+}
+
 // SamePolicy compares all that is not the container itself.
 func SamePolicy(old, new generation.Service) bool {
 	old.Origin, new.Origin = 0, 0
 	old.InsteadOf, new.InsteadOf = "", ""       // the same image, by another way
 	old.Image.Digest, new.Image.Digest = "", "" // by another name
-	a, errA := json.Marshal(old)
-	b, errB := json.Marshal(new)
-	return errA == nil && errB == nil && string(a) == string(b)
+	return equal(old, new)
 }
 
 func compareFiles(store generation.Store, s generation.Service, files []generation.Rendered, old generation.Service, number int) ([]FileChange, error) {

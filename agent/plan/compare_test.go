@@ -120,18 +120,19 @@ func TestCompare(t *testing.T) {
 	}{
 		"nothing":           {func(s *generation.Service) { s.Origin = 9 }, nil, "", ""},
 		"empty lists":       {func(s *generation.Service) { s.Permissions = []nodefile.Permission{}; s.DependsOn = []string{} }, nil, "", ""},
-		"another service":   {func(s *generation.Service) { s.Name = "new" }, nil, Add, "image  nova:1 false"},
+		"another service":   {func(s *generation.Service) { s.Name = "new" }, nil, Add, "image  nova:1 false; /etc/a new; /etc/b new"},
 		"image":             {func(s *generation.Service) { s.Image.ID, s.Ref = "sha256:2", "nova:2" }, nil, Replace, "image nova:1 nova:2 false"},
 		"image, not here":   {func(s *generation.Service) { s.Image.ID, s.Ref = "", "nova:2" }, nil, Replace, "image nova:1 nova:2 true"},
-		"another tag of it": {func(s *generation.Service) { s.Ref = "nova:2" }, nil, UpdatePolicy, "healthcheck, requires, order or reference changed; the container is kept"},
+		"another tag of it": {func(s *generation.Service) { s.Ref = "nova:2" }, nil, UpdateInPlace, "image: nova:1, now nova:2"},
 		"setting":           {func(s *generation.Service) { s.Spec.Privileged = true }, nil, Replace, "privileged: false, now true"},
 		"program":           {func(s *generation.Service) { s.Argv = []string{"nova", "-v"} }, nil, Replace, "program: now also -v"},
 		"warm-up":           {func(s *generation.Service) { s.Warmup = []string{"a"} }, nil, Replace, "warmup: now also a"},
 		"preload":           {func(s *generation.Service) { s.Preload = &nodefile.Preload{Python: true, Modules: []string{"a.b"}} }, nil, Replace, "preload: now also python, a.b"},
 		"paths":             {func(s *generation.Service) { s.Permissions = []nodefile.Permission{{Path: "/a"}} }, nil, Replace, `permissions: now also {"path":"/a","owner":"","perm":""}`},
-		"probe":             {func(s *generation.Service) { s.Healthcheck = []nodefile.Probe{{TCP: "a:1", Interval: time.Second}} }, nil, UpdatePolicy, "healthcheck, requires, order or reference changed; the container is kept"},
-		"requires":          {func(s *generation.Service) { s.Requires = []nodefile.Probe{{TCP: "a:1"}} }, nil, UpdatePolicy, "healthcheck, requires, order or reference changed; the container is kept"},
-		"order":             {func(s *generation.Service) { s.DependsOn = []string{"x"} }, nil, UpdatePolicy, "healthcheck, requires, order or reference changed; the container is kept"},
+		"probe":             {func(s *generation.Service) { s.Healthcheck = []nodefile.Probe{{TCP: "a:1", Interval: time.Second}} }, nil, UpdateInPlace, "healthcheck: changed"},
+		"requires":          {func(s *generation.Service) { s.Requires = []nodefile.Probe{{TCP: "a:1"}} }, nil, UpdateInPlace, "requires: changed"},
+		"order":             {func(s *generation.Service) { s.DependsOn = []string{"x"} }, nil, UpdateInPlace, "depends_on: now also x"},
+		"grace and image":   {func(s *generation.Service) { s.StopGracePeriod, s.Image.ID, s.Ref = time.Minute, "sha256:2", "nova:2" }, nil, Replace, "stop_grace_period: 0s, now 1m0s; image nova:1 nova:2 false"},
 		"content":           {func(s *generation.Service) { s.Files[0].SHA256 = "9" }, map[string]string{"00-a": "x=2\n"}, Replace, "/etc/a - x=1 + x=2"},
 		"secret":            {func(s *generation.Service) { s.Files[0].SHA256 = "9" }, map[string]string{"00-a": "x=1\n"}, Replace, "/etc/a a secret in it changes"},
 		"owner":             {func(s *generation.Service) { s.Files[0].Owner = "nova" }, map[string]string{"00-a": "x=1\n"}, Replace, "/etc/a owner root, mode 0600; now owner nova, mode 0600"},
@@ -171,6 +172,40 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// Whatever an update in place changes is said.
+func TestPolicyChangesOfEveryField(t *testing.T) {
+	service := reflect.TypeFor[generation.Service]()
+	visited := 0
+	for i := range service.NumField() {
+		old, new := generation.Service{}, generation.Service{}
+		field := reflect.ValueOf(&new).Elem().Field(i)
+		switch field.Kind() {
+		case reflect.String:
+			field.SetString("x")
+		case reflect.Bool:
+			field.SetBool(true)
+		case reflect.Int64:
+			field.SetInt(1)
+		case reflect.Slice:
+			field.Set(reflect.MakeSlice(field.Type(), 1, 1))
+		case reflect.Pointer:
+			field.Set(reflect.New(field.Type().Elem()))
+		default:
+			continue
+		}
+		if SamePolicy(old, new) || old.Fingerprint() != new.Fingerprint() {
+			continue
+		}
+		visited++
+		if len(policyChanges(old, new)) == 0 {
+			t.Errorf("%s: not said", service.Field(i).Name)
+		}
+	}
+	if visited < 9 {
+		t.Errorf("only %d fields", visited)
+	}
+}
+
 // said is a change in one line: of diffs, the lines that differ.
 func said(c Change) string {
 	parts := slices.Clone(c.Spec)
@@ -206,7 +241,7 @@ func TestReplacedWithItsDependencies(t *testing.T) {
 		"nothing changes":                   {nil, true, ""},
 		"a dependency is replaced":          {[]Change{{Service: "nova-libvirt", Action: Replace}}, true, "nova-libvirt"},
 		"a dependency is new":               {[]Change{{Service: "nova-libvirt", Action: Add}}, true, "nova-libvirt"},
-		"a dependency keeps its container":  {[]Change{{Service: "nova-libvirt", Action: UpdatePolicy}}, true, ""},
+		"a dependency keeps its container":  {[]Change{{Service: "nova-libvirt", Action: UpdateInPlace}}, true, ""},
 		"another service is replaced":       {[]Change{{Service: "other", Action: Replace}}, true, ""},
 		"the service does not ask for that": {[]Change{{Service: "nova-libvirt", Action: Replace}}, false, ""},
 	} {

@@ -159,7 +159,7 @@ func (d *drifter) check(c containers.Container) {
 		}
 	}
 	if c.State != containers.StateRunning {
-		d.add("container", "", "container %s is not running: it is %s, with exit status %d", s.Name, c.State, c.ExitCode)
+		d.add("container", "", "container %s is not running: it is %s", s.Name, c.Condition())
 	}
 	if c.ImageID != s.Image.ID {
 		d.add("image", "", "container %s runs image %.19s, not %.19s", s.Name, c.ImageID, s.Image.ID)

@@ -205,7 +205,10 @@ func TestFindDriftOfAServiceThatExits(t *testing.T) {
 	}{
 		"runs again":           {time.Second, false, func(c *containers.Container) { c.PID = 7 }, ""},
 		"runs again, changed":  {time.Second, true, func(c *containers.Container) { c.PID = 7 }, "/etc/alpha/alpha.conf in alpha was changed manually"},
-		"is started again":     {time.Second, false, func(c *containers.Container) { c.PID, c.State = 0, containers.StateRestarting }, "container alpha is not running: it is restarting, with exit status 0"},
+		"is started again":     {time.Second, false, func(c *containers.Container) { c.PID, c.State = 0, containers.StateRestarting }, "container alpha is not running: it is restarting"},
+		"restarts repeatedly":  {time.Second, false, func(c *containers.Container) { c.PID, c.State, c.ExitCode = 0, containers.StateRestarting, 3 }, "container alpha is not running: it is restarting, with exit status 3"},
+		"is paused":            {time.Second, false, func(c *containers.Container) { c.PID, c.State = 0, containers.StatePaused }, "container alpha is not running: it is paused"},
+		"has exited":           {time.Second, false, func(c *containers.Container) { c.PID, c.State = 0, containers.StateExited }, "container alpha is not running: it is exited, with exit status 0"},
 		"is removed":           {time.Second, false, nil, "container alpha was removed manually"},
 		"exits, and no notice": {time.Hour, false, nil, "container alpha is not running: its process 6 has exited"},
 	} {

@@ -36,9 +36,9 @@ const (
 	Add     Action = "add"
 	Replace Action = "replace"
 	Drop    Action = "remove"
-	// UpdatePolicy changes only how kollet treats the service (probes, order). Its
-	// container stays.
-	UpdatePolicy Action = "update policy"
+	// UpdateInPlace changes only how kollet treats the service (probes, order). Its
+	// container keeps running.
+	UpdateInPlace Action = "update in place"
 )
 
 // Change is what happens to one service, and why.
@@ -46,7 +46,7 @@ type Change struct {
 	Service string       `json:"service"`
 	Action  Action       `json:"action"`
 	Image   *ImageChange `json:"image,omitempty"`
-	Spec    []string     `json:"spec,omitempty"` // container settings, as "privileged: false, now true"
+	Spec    []string     `json:"spec,omitempty"` // settings, as "privileged: false, now true"
 	Files   []FileChange `json:"files,omitempty"`
 	Repair  []string     `json:"repair,omitempty"` // drift that replacing the container repairs
 }
@@ -102,7 +102,7 @@ func Make(ctx context.Context, n *node.Node, t *target.Target, current generatio
 			}
 		}
 		if dep := p.replaced(s); dep != "" && change.Action != Add && change.Action != Replace {
-			change.Action, change.Spec = Replace, []string{dep + ", which it depends on, is replaced"}
+			change.Action, change.Spec = Replace, append(change.Spec, dep+", which it depends on, is replaced")
 		}
 		if change.Action != "" {
 			p.Changes = append(p.Changes, change)

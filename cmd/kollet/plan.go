@@ -17,8 +17,9 @@ func (a *app) plan() *cobra.Command {
 		Short: "Show what an upgrade would change",
 		Long: `Plan compares the node file with the current generation, and the generation with
 what actually runs. It shows each service that an upgrade would add, replace or
-remove: its image, settings, files (as a diff without secrets) and drift. First it
-says whether an upgrade is running or was interrupted; what that one has replaced is
+remove: its image, settings, files (as a diff without secrets) and drift. A service
+whose probes or order alone change is updated in place: its container keeps running. First
+it says whether an upgrade is running or was interrupted; what that one has replaced is
 no drift. It changes nothing and pulls nothing.` +
 			exitHelp(map[int]string{exitDone: "success, with or without changes", exitFailed: "failed"}, exitDone, exitFailed, exitInput, exitChanges, exitOperator),
 		Example: `  kollet plan

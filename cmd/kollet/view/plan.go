@@ -12,10 +12,10 @@ import (
 type Plan agent.Planned
 
 var actionMarks = map[plan.Action]struct{ mark, colour string }{
-	plan.Add:          {"+", green},
-	plan.Replace:      {"~", yellow},
-	plan.Drop:         {"-", red},
-	plan.UpdatePolicy: {"=", cyan},
+	plan.Add:           {"+", green},
+	plan.Replace:       {"~", yellow},
+	plan.Drop:          {"-", red},
+	plan.UpdateInPlace: {"=", cyan},
 }
 
 func (p Plan) text(t *text) {
@@ -67,7 +67,11 @@ func (p Plan) otherDrift() []plan.Drift {
 
 func (t *text) change(c plan.Change) {
 	m := actionMarks[c.Action]
-	t.painted(m.colour, "%s %s: %s", m.mark, c.Service, c.Action)
+	effect := ""
+	if c.Action == plan.UpdateInPlace {
+		effect = "; its container keeps running"
+	}
+	t.painted(m.colour, "%s %s: %s%s", m.mark, c.Service, c.Action, effect)
 	if c.Image != nil {
 		t.image(*c.Image)
 	}
@@ -136,7 +140,7 @@ func (p Plan) totals() string {
 		}
 	}
 	var parts []string
-	for _, a := range []plan.Action{plan.Add, plan.Replace, plan.Drop, plan.UpdatePolicy} {
+	for _, a := range []plan.Action{plan.Add, plan.Replace, plan.Drop, plan.UpdateInPlace} {
 		if n := actions[a]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d to %s", n, a))
 		}
@@ -145,5 +149,5 @@ func (p Plan) totals() string {
 	if len(parts) > 0 {
 		services = "services: " + strings.Join(parts, ", ")
 	}
-	return fmt.Sprintf("from generation %d; %s; %s; %s", p.From, services, count(files, "changed file"), count(pulls, "image")+" to pull")
+	return fmt.Sprintf("from generation %d; %s; %s; %s", p.From, services, count(files, "new or changed file"), count(pulls, "image")+" to pull")
 }

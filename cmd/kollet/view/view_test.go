@@ -74,7 +74,7 @@ nothing to do: the node is on generation 3
 
 - old: remove
 
-from generation 3; services: 1 to add, 2 to replace, 1 to remove; 2 changed files; 1 image to pull
+from generation 3; services: 1 to add, 2 to replace, 1 to remove; 2 new or changed files; 1 image to pull
 `},
 	{"a tag that means another image now", Plan{Plan: plan.Plan{From: 3, Changes: []plan.Change{
 		{Service: "web", Action: plan.Replace, Image: &plan.ImageChange{From: "web:1", To: "web:1", Pull: true}},
@@ -82,7 +82,7 @@ from generation 3; services: 1 to add, 2 to replace, 1 to remove; 2 changed file
 ~ web: replace
     image    web:1 (to be pulled)
 
-from generation 3; services: 1 to replace; 0 changed files; 1 image to pull
+from generation 3; services: 1 to replace; 0 new or changed files; 1 image to pull
 `},
 	{"an image for one upgrade, and one that is taken back", Plan{Plan: plan.Plan{From: 3, Changes: []plan.Change{
 		{Service: "web", Action: plan.Replace, Image: &plan.ImageChange{From: "web:1", To: "web:2", InsteadOf: "web:1"}},
@@ -97,11 +97,23 @@ from generation 3; services: 1 to replace; 0 changed files; 1 image to pull
     image    db:2
           -> db:1
 
-from generation 3; services: 2 to replace; 0 changed files; 0 images to pull
+from generation 3; services: 2 to replace; 0 new or changed files; 0 images to pull
+`},
+	{"a service that keeps its container", Plan{Plan: plan.Plan{From: 3, Changes: []plan.Change{
+		{Service: "web", Action: plan.UpdateInPlace, Spec: []string{"healthcheck: changed"}},
+		{Service: "db", Action: plan.Add, Files: []plan.FileChange{{Path: "/etc/db", Note: "new"}}},
+	}}}, `
+= web: update in place; its container keeps running
+    setting  healthcheck: changed
+
++ db: add
+    file     /etc/db: new
+
+from generation 3; services: 1 to add, 1 to update in place; 1 new or changed file; 0 images to pull
 `},
 	{"drift of a service that is dropped", Plan{Plan: plan.Plan{From: 3, Drift: []plan.Drift{{Service: "old", Text: "old is gone"}}}}, `
 old: old is gone
-from generation 3; no service changes; 0 changed files; 0 images to pull
+from generation 3; no service changes; 0 new or changed files; 0 images to pull
 `},
 	{"upgrade", Upgrade{Seconds: 12.34, Result: upgrade.Result{
 		Outcome: journal.Committed, From: 3, To: 4, Guests: 5,
