@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -66,6 +65,10 @@ func (a *Agent) History() ([]Entry, error) {
 		return nil, err
 	}
 	_, unreadable := a.node.Current()
+	kept, err := a.node.Kept()
+	if err != nil {
+		return nil, err
+	}
 	entries := []Entry{}
 	for _, number := range slices.Backward(numbers) {
 		records, err := journal.Read(a.node.Journals(), number)
@@ -73,8 +76,7 @@ func (a *Agent) History() ([]Entry, error) {
 		if err != nil {
 			e.Outcome, e.Why = Unreadable, err.Error()
 		}
-		_, err = os.Stat(a.node.Store().Path(e.Generation))
-		e.Current, e.Kept = e.Generation == current, err == nil
+		e.Current, e.Kept = e.Generation == current, slices.Contains(kept, e.Generation)
 		g, err := a.node.Store().Load(e.Generation)
 		e.Hotfix = g.Hotfix
 		switch {

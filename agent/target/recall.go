@@ -1,7 +1,12 @@
 package target
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
@@ -17,6 +22,9 @@ func Recall(n *node.Node, number int) (*Target, error) {
 		if number, err = previous(n); err != nil {
 			return nil, node.BadInput{Err: err}
 		}
+	}
+	if _, err := os.Lstat(n.Store().Path(number)); errors.Is(err, fs.ErrNotExist) {
+		return nil, node.BadInput{Err: missing(n, number)}
 	}
 	g, err := n.Store().Load(number)
 	if err != nil {
@@ -40,6 +48,29 @@ func Recall(n *node.Node, number int) (*Target, error) {
 		t.Services = append(t.Services, s)
 	}
 	return t, nil
+}
+
+// missing says that a generation is not on this node, and which ones a rollback can return to.
+func missing(n *node.Node, number int) error {
+	kept, err := n.Kept()
+	if err != nil {
+		return err
+	}
+	current, _ := n.CurrentNumber() // without it, more of them are named
+	var others []string
+	for _, other := range kept {
+		if other != current {
+			others = append(others, strconv.Itoa(other))
+		}
+	}
+	choice := "there is no other generation to roll back to"
+	if len(others) > 0 {
+		choice = "a rollback can return to generation " + strings.Join(others, " or ")
+	}
+	if number > current {
+		return fmt.Errorf("there is no generation %d on this node; %s", number, choice)
+	}
+	return fmt.Errorf("generation %d is no longer on this node; %s", number, choice)
 }
 
 // previous is the generation that the current one replaced.
