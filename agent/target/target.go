@@ -111,7 +111,7 @@ func (o Options) text() string {
 		text.WriteString(" --tag " + o.Tag)
 	}
 	for _, service := range slices.Sorted(maps.Keys(o.Images)) {
-		text.WriteString(" --image " + service)
+		text.WriteString(" --image " + service + "=" + o.Images[service])
 	}
 	if o.DropTag {
 		text.WriteString(" --drop-tag")

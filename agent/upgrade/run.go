@@ -99,19 +99,11 @@ func begin(ctx context.Context, n *node.Node, t *target.Target, images target.Im
 	for _, d := range changes.Drift {
 		n.Note(d.Service, "repairs drift from generation %d: %s", current.Number, d.Text)
 	}
-	noteHotfixes(n, changes)
 	tx := newTransaction(n, j, current)
 	tx.target, tx.images, tx.plan = t, images, changes
 	tx.began = n.Host.Now()
 	tx.to = generation.Generation{Number: number, Reason: t.Reason, Created: n.Host.Now().UTC(), Version: n.Version, Engine: t.Engine, Hotfix: t.Hotfix}
 	return tx, nil
-}
-
-// noteHotfixes tells which images differ from the node file's, and which no longer do.
-func noteHotfixes(n *node.Node, changes plan.Plan) {
-	for _, h := range changes.Hotfixes {
-		n.Note(h.Service, "%s", h.Text())
-	}
 }
 
 // nextNumber never returns a number that was used before, so that history is

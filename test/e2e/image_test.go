@@ -15,7 +15,7 @@ func hotfixStays(t *testing.T, p *protocol) {
 	n := p.node(t)
 	n.Must(0, "bootstrap")
 	hotfix := n.Must(0, "upgrade", "--tag", "v2")
-	contains(t, hotfix.Stderr, "tag v2 instead of the node file's v1")
+	contains(t, hotfix.Stdout, "tag v2 instead of the node file's v1")
 	contains(t, n.Must(0, "status").Stdout, "tag v2 instead of the node file's", "--drop-tag")
 	contains(t, n.Must(0, "plan").Stdout, "nothing to do", "tag v2 instead of the node file's v1")
 
@@ -36,10 +36,15 @@ func hotfixStays(t *testing.T, p *protocol) {
 	}
 
 	n.Must(0, "upgrade", "--image", "beta="+strings.TrimSuffix(image(), "1")+"2")
-	contains(t, n.Must(0, "history").Stdout, "--image beta")
+	contains(t, n.Must(0, "history").Stdout, "--image beta="+image())
 	n.Must(2, "upgrade", "--drop-image", "bet")
+	// An upgrade that fails changes none, and says nothing of them.
+	failed := n.Must(1, "upgrade", "--image", "alpha="+strings.TrimSuffix(image(), "2")+"9")
+	if strings.Contains(failed.All(), "hotfix") {
+		t.Errorf("a failed upgrade says:\n%s", failed.All())
+	}
 	dropped := n.Must(0, "upgrade", "--drop-image", "beta")
-	contains(t, dropped.Stderr, "is dropped")
+	contains(t, dropped.Stdout, "is dropped")
 	if !strings.HasSuffix(image(), ":v1") {
 		t.Errorf("a dropped hotfix is left: %s", image())
 	}

@@ -17,6 +17,7 @@ type Upgrade struct {
 func (u Upgrade) text(t *text) {
 	if u.Outcome == journal.Unchanged {
 		t.line("nothing to do: the node is on generation %d", u.To)
+		t.hotfixes(u.Plan.Hotfixes)
 		return
 	}
 	if len(u.Plan.Changes) > 0 {
@@ -34,6 +35,9 @@ func (u Upgrade) text(t *text) {
 		t.line("generation %d started in %s; %s", u.To, took, kept(u.Guests))
 	default:
 		t.line("generation %d replaced %d in %s; %s", u.To, u.From, took, kept(u.Guests))
+	}
+	if u.Outcome == journal.Committed { // no other outcome changes any
+		t.hotfixes(u.Plan.Hotfixes)
 	}
 }
 

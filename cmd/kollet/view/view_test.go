@@ -125,6 +125,13 @@ nova-libvirt  replace  4.1ms  9.0ms   1812.5ms
 old           remove   -      -       -
 generation 4 replaced 3 in 12.3s; 5 guests kept running
 `},
+	{"a hotfix", Upgrade{Seconds: 2, Result: upgrade.Result{
+		Outcome: journal.Committed, From: 3, To: 4,
+		Plan: plan.Plan{Hotfixes: []plan.Hotfix{{Service: "web", Value: "web:2", NodeFile: "web:1", State: plan.Set}}},
+	}}, `
+generation 4 replaced 3 in 2.0s; no guests were running
+web: hotfix: image web:2 instead of the node file's web:1; it stays until the node file says the same or ` + "`kollet upgrade --drop-image web`" + ` drops it
+`},
 	{"bootstrap", Upgrade{Seconds: 75, Result: upgrade.Result{Outcome: journal.Committed, To: 1}}, `
 generation 1 started in 1m15s; no guests were running
 `},
