@@ -46,7 +46,7 @@ kollet-recover.service, which runs ` + "`kollet recover`" + ` at each boot and r
 interrupted bootstrap.
 
 It is safe to run again: on a node that has a generation it does the same as
-` + "`kollet upgrade`" + `, which changes nothing if the node file has not changed.` +
+` + "`kollet upgrade`" + `, which changes nothing if the node file has not changed.` + gapHelp +
 			exitHelp(map[int]string{exitFailed: "failed; the services that it started were removed"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet bootstrap
   kollet bootstrap --pull never --archive '/media/images/*.tar.zst'`,
@@ -61,7 +61,7 @@ func (p *bootstrapFlags) add(cmd *cobra.Command) {
 	p.targetFlags.add(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&p.archives, "archive", nil, "image archive: absolute path of a `FILE` below --root, or a pattern such as /media/images/*.tar; can be repeated")
-	f.DurationVar(&p.wait, "wait", defaultWait, "how long to wait for the engine, the registry, archives and what services require, such as `90s`; 0: do not wait")
+	f.DurationVar(&p.wait, "wait", defaultWait, "`DURATION` to wait for the engine, the registry, archives and what services require, such as 90s; 0: do not wait")
 	f.BoolVar(&p.resume, "resume", false, "resume an interrupted bootstrap with its original flags; do nothing if there is none")
 }
 

@@ -23,12 +23,19 @@ type targetFlags struct {
 }
 
 func (m *targetFlags) add(cmd *cobra.Command) {
-	m.images, m.pull.of = imageFlag{}, pullPolicies
-	f := cmd.Flags()
-	f.Var(m.images, "image", "image of a service, as `SERVICE=REF`, until the node file has the same or --drop-image; can be repeated")
-	f.StringVar(&m.tag, "tag", "", "`TAG` for images without one, until the node file has the same or --drop-tag")
-	f.Var(&m.pull, "pull", "when to pull images, for this run (default: images.pull_policy)")
+	const until = ", until the node file has the same or an upgrade is run with --drop-"
+	m.addImages(cmd, until+"image", until+"tag")
+	m.pull.of = pullPolicies
+	cmd.Flags().Var(&m.pull, "pull", "when to pull images, for this run (default: images.pull_policy)")
 	complete(cmd, "pull", pullPolicies)
+}
+
+// addImages adds --image and --tag, with how long the image and the tag are kept.
+func (m *targetFlags) addImages(cmd *cobra.Command, image, tag string) {
+	m.images = imageFlag{}
+	f := cmd.Flags()
+	f.Var(m.images, "image", "image of a service, as `SERVICE=REF`"+image+"; can be repeated")
+	f.StringVar(&m.tag, "tag", "", "`TAG` for images without one"+tag)
 }
 
 // addDrops adds the flags that take back what --image and --tag gave to an earlier upgrade.
@@ -41,6 +48,13 @@ func (m *targetFlags) addDrops(cmd *cobra.Command) {
 func (m *targetFlags) options() target.Options {
 	return target.Options{Images: m.images, Tag: m.tag, Pull: m.pull.value, DropTag: m.dropTag, DropImages: m.dropImages}
 }
+
+// gapHelp explains the columns of a gap.
+const gapHelp = `
+
+ENDED, OPENED and HEALTHY are a service's gap, in milliseconds after its old task was
+told to stop: when that task had ended, when the gate of the new one was opened, and when
+all of its probes had passed.`
 
 // imageFlag is a flag SERVICE=REF that can be repeated.
 type imageFlag map[string]string

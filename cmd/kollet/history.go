@@ -18,9 +18,7 @@ func (a *app) history() *cobra.Command {
 		Short: "Show the node's upgrades and how they ended",
 		Long: `History lists the upgrades of this node, latest first, and the generations that
 are kept for a rollback. With a number it shows one upgrade: how long each step
-took, and each service's gap in milliseconds after its old task was told to stop:
-until that task ended, until the new task's gate was opened, and until all probes
-passed. It needs no engine and changes nothing.` + exitHelp(map[int]string{
+took, and each service's gap. It needs no engine and changes nothing.` + gapHelp + exitHelp(map[int]string{
 			exitFailed: "failed, or the record of the current generation cannot be read; everything else is shown",
 			exitInput:  "invalid input: no such upgrade",
 		}, exitDone, exitFailed, exitInput, exitOperator),

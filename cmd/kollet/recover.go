@@ -34,6 +34,6 @@ command that changes the node runs it first.` + exitHelp(map[int]string{exitFail
 			return view.Recovery(recovery), err
 		}),
 	}
-	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the engine if there is something to recover, and for Nova if the compute service has to be enabled, such as `5m`")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "`DURATION` to wait for the engine if there is something to recover, and for Nova if the compute service has to be enabled, such as 5m")
 	return cmd
 }

@@ -48,7 +48,7 @@ a path in a container, or its last part.` + exitHelp(map[int]string{exitFailed: 
 			return view.Files(paths), err
 		}),
 	}
-	to.add(cmd)
+	to.addImages(cmd, "", "") // nothing is pulled, nor kept
 	cmd.Flags().StringVar(&explain, "explain", "", "say where each value of the config `FILE` comes from, instead of writing files")
 	return cmd
 }

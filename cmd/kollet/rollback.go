@@ -21,7 +21,7 @@ and not changed, so the next upgrade follows it again.
 
 A rollback is an upgrade to a new generation with the content of the earlier one:
 it is checked and verified, undone if it fails, and does not harm guests. --force is
-that of ` + "`kollet upgrade`" + `. Named volumes keep their current data. ` + "`kollet history`" + ` lists the generations that are kept.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
+that of ` + "`kollet upgrade`" + `. Named volumes keep their current data. ` + "`kollet history`" + ` lists the generations that are kept.` + gapHelp + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet rollback
   kollet rollback 3`,
 		Args:              generationArg,

@@ -35,7 +35,7 @@ If there is nothing to do, it ends immediately.
 
 The prechecks refuse an upgrade that would fail or harm guests. With --force, what
 they found is printed as warnings and recorded in the history, and the upgrade
-continues.` + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
+continues.` + gapHelp + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet upgrade
   kollet upgrade --tag 26.2.2
   kollet upgrade --image nova-compute=registry:5000/kolla/nova-compute:hotfix
