@@ -57,7 +57,7 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 	if err == nil && stuck != nil {
 		err = stillUnhealthy(ctx, n, stuck)
 	}
-	return r, err
+	return r, withStopped(ctx, n, err)
 }
 
 // RecoverLocked is Recover on a node that the caller has locked and whose engine
@@ -67,7 +67,8 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 // that discards what was staged, after it that is the roll back. What cannot be finished
 // after a commit, because a container cannot be started, is left to the next upgrade.
 func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
-	return recoverLocked(ctx, n, (*transaction).completeOrLeave)
+	r, err := recoverLocked(ctx, n, (*transaction).completeOrLeave)
+	return r, withStopped(ctx, n, err)
 }
 
 // recoverLocked recovers, with a function that does what follows a commit.

@@ -55,9 +55,9 @@ func TestRecoverWithoutEngine(t *testing.T) {
 		"before a step":          {nil, true, ""},
 		"staged":                 {[]journal.Record{stage}, true, ""},
 		"quiesced":               {[]journal.Record{stage, started(journal.Quiesce)}, true, ""},
-		"cut over":               {[]journal.Record{stage, cutOver}, true, "the upgrade from generation 1 to 2 was interrupted"},
-		"being rolled back":      {[]journal.Record{cutOver, {Event: journal.Undo, Step: cutOver.Step}}, true, "the upgrade from generation 1 to 2 was interrupted"},
-		"committed":              {[]journal.Record{cutOver, {Event: journal.Commit}}, true, "the upgrade from generation 1 to 2 was interrupted"},
+		"cut over":               {[]journal.Record{stage, cutOver}, true, "the upgrade from generation 1 to 2 was interrupted after it had begun to cut over a"},
+		"being rolled back":      {[]journal.Record{cutOver, {Event: journal.Undo, Step: cutOver.Step}}, true, "the upgrade from generation 1 to 2 was interrupted after it had begun to cut over a"},
+		"committed":              {[]journal.Record{cutOver, {Event: journal.Commit}}, true, "the upgrade from generation 1 to 2 was interrupted after it had begun to cut over a"},
 		"rolled back, unhealthy": {[]journal.Record{cutOver, outcome(journal.Stuck)}, true, "the last upgrade was rolled back to a generation that was not healthy"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,12 @@ func Run(ctx context.Context, n *node.Node, resolve Resolve, o Options) (Result,
 // RunLocked is Run on a node that the caller has locked, to a target that resolve
 // returned before.
 func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Resolve, o Options) (Result, error) {
-	recovery, err := RecoverLocked(ctx, n)
+	r, err := runLocked(ctx, n, t, resolve, o)
+	return r, withStopped(ctx, n, err)
+}
+
+func runLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Resolve, o Options) (Result, error) {
+	recovery, err := recoverLocked(ctx, n, (*transaction).completeOrLeave)
 	if err != nil && recovery.broken == nil {
 		return Result{}, err
 	}

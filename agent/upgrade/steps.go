@@ -6,10 +6,11 @@
 //
 // Read steps.go first: it lists the steps in order. transaction.go holds what they
 // work on, run.go runs and undoes them, recover.go undoes those of an interrupted
-// upgrade, unrecovered.go says whether services may be stopped if it cannot, stuck.go
-// repairs after a rollback that did not end healthy. The other files hold the steps in
-// the order in which they run: stage.go with lost.go, quiesce.go, guests.go, cutover.go
-// with oldtask.go, leftover.go and newtask.go, verify.go with reports.go, tidy.go.
+// upgrade, unrecovered.go says whether services may be stopped if it cannot, stopped.go
+// which services do not run after a failure, stuck.go repairs after a rollback that did not
+// end healthy. The other files hold the steps in the order in which they run: stage.go with
+// lost.go, quiesce.go, guests.go, cutover.go with oldtask.go, leftover.go and newtask.go,
+// verify.go with reports.go, tidy.go.
 package upgrade
 
 import (

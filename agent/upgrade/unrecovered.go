@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kollet/kollet/agent/journal"
@@ -42,7 +43,7 @@ func mayBeStopped(n *node.Node) string {
 	if journal.Ended(records) || !reachedCutover(records) {
 		return ""
 	}
-	return fmt.Sprintf("the upgrade from generation %d to %d was interrupted", records[0].From, last)
+	return fmt.Sprintf("the upgrade from generation %d to %d was interrupted after it had begun to cut over %s", records[0].From, last, strings.Join(n.CutOver(), ", "))
 }
 
 // reachedCutover reports whether a journal says that anything that ran may have been stopped.
