@@ -80,7 +80,10 @@ func TestUnreachable(t *testing.T) {
 	for _, address := range []string{"unix://" + dead, dead, ""} {
 		t.Setenv("DOCKER_HOST", "unix://"+dead)
 		_, err := connect(t, address).Info(t.Context())
-		wantError(t, err, dead, "start it")
+		wantError(t, err, dead+" cannot be reached; start it")
+		if strings.Contains(err.Error(), "?") {
+			t.Errorf("%q asks", err)
+		}
 		if !errors.Is(err, containers.ErrUnreachable) {
 			t.Errorf("%v is not ErrUnreachable", err)
 		}

@@ -150,7 +150,7 @@ func TestUnreachableErrors(t *testing.T) {
 	}
 	defer e.Close()
 	_, err = e.Info(t.Context())
-	wantKind(t, err, failure.Unreachable, containers.ErrUnreachable, "asking docker for its version: docker at unix://"+socket+" cannot be reached: ", "systemctl start docker")
+	wantKind(t, err, failure.Unreachable, containers.ErrUnreachable, "asking docker for its version: docker at unix://"+socket+" cannot be reached; start it", "systemctl start docker")
 	_, err = e.Pull(t.Context(), "registry:5000/a:1", nil)
 	wantKind(t, err, failure.Unreachable, containers.ErrUnreachable, "pulling image registry:5000/a:1: docker at ", "systemctl start docker")
 

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 )
@@ -103,8 +104,8 @@ func (e Engine) explain(doing, registry string, kinds []Kind, err error) error {
 	if m.meaning != nil {
 		text += ": " + m.meaning(e, registry)
 	}
-	if !m.alone {
-		text += ": " + OneLine(err)
+	if cause := OneLine(err); !m.alone && cause != "" {
+		text += ": " + cause
 	}
 	remedy := ""
 	if m.remedy != nil {
@@ -114,11 +115,16 @@ func (e Engine) explain(doing, registry string, kinds []Kind, err error) error {
 	return &Error{kind, remedy, text, err}
 }
 
+// dockerAway is what Docker's client says instead of the cause if the engine cannot be
+// reached (client/errors.go: connectionFailed). The meaning of the error says the same.
+var dockerAway = regexp.MustCompile(`Cannot connect to the Docker daemon( at \S+)?\. Is the docker daemon running[^?]*\?`)
+
 // OneLine returns the text of an error on one line, without the prefix that Docker's
-// client adds to errors of the engine.
+// client adds to errors of the engine, and without its question.
 func OneLine(err error) string {
 	var lines []string
-	for line := range strings.Lines(strings.ReplaceAll(err.Error(), "Error response from daemon: ", "")) {
+	text := dockerAway.ReplaceAllString(err.Error(), "")
+	for line := range strings.Lines(strings.ReplaceAll(text, "Error response from daemon: ", "")) {
 		if words := strings.Fields(line); len(words) > 0 {
 			lines = append(lines, strings.Join(words, " "))
 		}
