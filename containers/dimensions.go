@@ -24,11 +24,26 @@ type Dimensions struct {
 // memory to start at all.
 const leastMemory = 6 << 20
 
+// mostMemory is more than any host has. Twice as much is still a number for engines, which
+// limit memory and swap together to that.
+const mostMemory = 1 << 60
+
+// mostQuota is that of a million processors in the longest period. The kernel has a limit, too.
+const mostQuota = 1_000_000_000_000
+
 var cpuset = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
 
 // Check returns the first problem that every engine has with the dimensions, and
 // the key that it is about.
 func (d Dimensions) Check() (key string, err error) {
+	for _, m := range []struct {
+		key   string
+		bytes int64
+	}{{"mem_limit", d.MemLimit}, {"mem_reservation", d.MemReservation}, {"memswap_limit", d.MemswapLimit}} {
+		if m.bytes > mostMemory {
+			return m.key, fmt.Errorf("expected %s or less, got %s", size(mostMemory), size(m.bytes))
+		}
+	}
 	switch {
 	case d.MemLimit != 0 && d.MemLimit < leastMemory:
 		return "mem_limit", fmt.Errorf("expected %s or more, got %s", size(leastMemory), size(d.MemLimit))
@@ -46,8 +61,8 @@ func (d Dimensions) Check() (key string, err error) {
 		return "cpuset_cpus", fmt.Errorf("expected numbers of processors, such as 0-3,8, got %q", d.CpusetCpus)
 	case d.CpusetMems != "" && !cpuset.MatchString(d.CpusetMems):
 		return "cpuset_mems", fmt.Errorf("expected numbers of NUMA nodes, such as 0,1, got %q", d.CpusetMems)
-	case d.CPUQuota != 0 && d.CPUQuota != -1 && d.CPUQuota < 1000:
-		return "cpu_quota", fmt.Errorf("expected 1000 (µs) or more, or -1 for no limit, got %d", d.CPUQuota)
+	case d.CPUQuota != 0 && d.CPUQuota != -1 && (d.CPUQuota < 1000 || d.CPUQuota > mostQuota):
+		return "cpu_quota", fmt.Errorf("expected 1000 to %d (µs), or -1 for no limit, got %d", int64(mostQuota), d.CPUQuota)
 	}
 	for _, r := range []struct {
 		key             string
@@ -93,7 +108,7 @@ func size(n int64) string {
 	for _, unit := range []struct {
 		name  string
 		bytes int64
-	}{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}} {
+	}{{"p", 1 << 50}, {"t", 1 << 40}, {"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}} {
 		if n > 0 && n%unit.bytes == 0 {
 			return strconv.FormatInt(n/unit.bytes, 10) + unit.name
 		}

@@ -50,6 +50,24 @@ func TestCheck(t *testing.T) {
 		"hard unlimited":      {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "memlock", Soft: 1, Hard: -1}} }, ""},
 		"negative":            {func(s *Spec) { s.Ulimits = []Ulimit{{Name: "core", Soft: -2, Hard: -2}} }, "-1 for unlimited"},
 		"seccomp":             {func(s *Spec) { s.Security.Seccomp = "none" }, "security_opt: seccomp profile: invalid"},
+		"seccomp action":      {func(s *Spec) { s.Security.Seccomp = `{"defaultAction":"SCMP_ACT_NO"}` }, `security_opt: seccomp profile: defaultAction: expected SCMP_ACT_KILL, SCMP_ACT_KILL_PROCESS, SCMP_ACT_KILL_THREAD, SCMP_ACT_TRAP, SCMP_ACT_ERRNO, SCMP_ACT_TRACE, SCMP_ACT_ALLOW, SCMP_ACT_LOG or SCMP_ACT_NOTIFY, got "SCMP_ACT_NO"`},
+		"seccomp of a call": {func(s *Spec) {
+			s.Security.Seccomp = `{"defaultAction":"SCMP_ACT_LOG","syscalls":[{"action":"SCMP_ACT_LOG"},{"action":"EPERM"}]}`
+		}, `seccomp profile: syscalls[1].action: expected SCMP_ACT_KILL,`},
+		"seccomp errno": {func(s *Spec) {
+			s.Security.Seccomp = `{"defaultAction":"SCMP_ACT_LOG","syscalls":[{"action":"SCMP_ACT_ERRNO","errnoRet":4096}]}`
+		}, "syscalls[0].action: expected an error number up to 4095 to return, got 4096"},
+		"seccomp errno word": {func(s *Spec) { s.Security.Seccomp = `{"defaultAction":"SCMP_ACT_ERRNO","defaultErrnoRet":"EPERM"}` }, "seccomp profile: defaultErrnoRet: expected a positive number, got a string"},
+		"seccomp operator": {func(s *Spec) {
+			s.Security.Seccomp = `{"defaultAction":"SCMP_ACT_LOG","syscalls":[{"action":"SCMP_ACT_LOG","args":[{"index":0,"op":"="}]}]}`
+		}, `syscalls[0].args[0].op: expected SCMP_CMP_NE, `},
+		"seccomp argument": {func(s *Spec) {
+			s.Security.Seccomp = `{"defaultAction":"SCMP_ACT_LOG","syscalls":[{"action":"SCMP_ACT_LOG","args":[{"index":6,"op":"SCMP_CMP_EQ"}]}]}`
+		}, `syscalls[0].args[0].index: expected 0 to 5, got 6`},
+		"seccomp notify": {func(s *Spec) {
+			s.Security.Seccomp = `{"defaultAction":"SCMP_ACT_LOG","syscalls":[{"action":"SCMP_ACT_NOTIFY"}]}`
+		}, `syscalls[0].action: SCMP_ACT_NOTIFY needs a listenerPath`},
+		"much memory":         {func(s *Spec) { s.Dimensions.MemLimit = 1<<60 + 1 }, "dimensions.mem_limit: expected 1024p or less, got 1152921504606846977"},
 		"privileged, seccomp": {func(s *Spec) { s.Privileged, s.Security.Seccomp = true, `{"defaultAction":"SCMP_ACT_LOG"}` }, "remove one of the two"},
 		"privileged, none":    {func(s *Spec) { s.Privileged, s.Security.Seccomp = true, Unconfined }, ""},
 		"dimension":           {func(s *Spec) { s.Dimensions.BlkioWeight = 1001 }, "dimensions.blkio_weight: expected 10 to 1000, got 1001"},

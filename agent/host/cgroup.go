@@ -36,12 +36,6 @@ func (h Host) LimitsSwap() bool {
 	return err == nil && len(found) > 0
 }
 
-// AppArmor reports whether the kernel has AppArmor and uses it.
-func (h Host) AppArmor() bool {
-	enabled, err := os.ReadFile(filepath.Join(h.Sys, "module/apparmor/parameters/enabled"))
-	return err == nil && bytes.HasPrefix(enabled, []byte("Y"))
-}
-
 // Membership is a process's path in every cgroup hierarchy. Its keys are the
 // hierarchies' controllers as in /proc/PID/cgroup, "" for the unified one.
 type Membership map[string]string

@@ -334,6 +334,27 @@ func TestAppArmor(t *testing.T) {
 	}
 }
 
+func TestCheckAppArmor(t *testing.T) {
+	sys := t.TempDir()
+	check := func(profile, want string) {
+		t.Helper()
+		err := (host.Host{Sys: sys}).CheckAppArmor(profile)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", profile, err, want)
+		}
+	}
+	check("mine", "the kernel of this host has no AppArmor; remove it from security_opt")
+	write(t, filepath.Join(sys, "module/apparmor/parameters/enabled"), "Y\n")
+	check("mine", "") // the list cannot be read
+	write(t, filepath.Join(sys, "kernel/security/apparmor/profiles"), "nvidia_modprobe (enforce)\nmy own (a) (complain)\n/usr/bin/man//filter (enforce)\n")
+	for _, profile := range []string{"docker-default", "my own (a)", "/usr/bin/man//filter", ":other:mine", "docker-default//&mine"} {
+		check(profile, "")
+	}
+	for _, profile := range []string{"mine", "nvidia", "my own"} {
+		check(profile, "this profile is not loaded; load it with apparmor_parser")
+	}
+}
+
 func TestLimitsSwap(t *testing.T) {
 	for file, want := range map[string]bool{
 		"fs/cgroup/memory/memory.memsw.limit_in_bytes": true,

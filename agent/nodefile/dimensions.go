@@ -38,11 +38,34 @@ func (d Dimensions) Parse() (out containers.Dimensions, key string, err error) {
 		case s.text == "-1" && s.into == &out.MemswapLimit:
 			*s.into = -1
 		default:
-			if *s.into, err = units.RAMInBytes(s.text); err != nil {
-				return out, s.key, fmt.Errorf("expected a size such as 512m or 4g, got %q", s.text)
+			if *s.into, err = inBytes(s.text, "512m or 4g"); err != nil {
+				return out, s.key, err
 			}
 		}
 	}
 	key, err = out.Check()
 	return out, key, err
+}
+
+// mostBytes is the largest size that a node file can have, an exbibyte.
+const mostBytes = 1 << 60
+
+// inBytes reads a size. The error has an example.
+func inBytes(text, example string) (int64, error) {
+	n, err := units.RAMInBytes(text)
+	if err != nil {
+		return 0, fmt.Errorf("expected a size such as %s, got %q", example, text)
+	}
+	if n < 0 || n > mostBytes { // what does not fit into an int64 becomes any number
+		return 0, fmt.Errorf("expected %dp or less, got %q", mostBytes>>50, text)
+	}
+	return n, nil
+}
+
+// LogBytes returns the size of a log file before it is rotated, 0 if it has none.
+func (s Service) LogBytes() (int64, error) {
+	if s.LogSize == "" {
+		return 0, nil
+	}
+	return inBytes(s.LogSize, "10MiB")
 }

@@ -50,6 +50,11 @@ func TestDimensionsOfAProfile(t *testing.T) {
 func TestWrongDimensions(t *testing.T) {
 	for fields, want := range map[string]string{
 		"{mem_limit: much}":                     `mem_limit: expected a size such as 512m or 4g, got "much"`,
+		"{mem_limit: 99999999999g}":             `mem_limit: expected 1024p or less, got "99999999999g"`,
+		"{mem_limit: 9e}":                       `mem_limit: expected a size such as 512m or 4g, got "9e"`,
+		"{mem_limit: 1025p}":                    `mem_limit: expected 1024p or less, got "1025p"`,
+		"{mem_limit: 1g, memswap_limit: 8192p}": `memswap_limit: expected 1024p or less, got "8192p"`,
+		"{cpu_quota: 4611686018427387904}":      "cpu_quota: expected 1000 to 1000000000000 (µs), or -1 for no limit, got 4611686018427387904",
 		"{mem_limit: -1}":                       `mem_limit: expected a size such as 512m or 4g, got "-1"`,
 		"{mem_limit: 4}":                        "mem_limit: expected 6m or more, got 4",
 		"{mem_reservation: 1m}":                 "mem_reservation: expected 6m or more, got 1m",
@@ -58,7 +63,7 @@ func TestWrongDimensions(t *testing.T) {
 		"{mem_limit: 2g, memswap_limit: 1536m}": "memswap_limit: it limits memory and swap together; expected mem_limit, which is 2g, or more, got 1536m",
 		"{mem_limit: 2g, memswap_limit: -2}":    `memswap_limit: expected a size such as 512m or 4g, got "-2"`,
 		"{cpu_period: 999}":                     "cpu_period: expected 1000 to 1000000, got 999",
-		"{cpu_quota: 999}":                      "cpu_quota: expected 1000 (µs) or more, or -1 for no limit, got 999",
+		"{cpu_quota: 999}":                      "cpu_quota: expected 1000 to 1000000000000 (µs), or -1 for no limit, got 999",
 		"{cpu_quota: 0.5}":                      `cpu_quota: expected a whole number, got "0.5"`,
 		"{cpu_shares: 1}":                       "cpu_shares: expected 2 to 262144, got 1",
 		"{cpu_shares: -1}":                      "cpu_shares: expected 2 to 262144, got -1",

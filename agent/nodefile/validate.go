@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/distribution/reference"
-	"github.com/docker/go-units"
 	"github.com/moby/sys/signal"
 
 	"github.com/kollet/kollet/configs/report"
@@ -208,10 +207,8 @@ func (n *Node) validateService(name string, s Service, problems *report.Problems
 			bad("stop_signal", "expected a signal such as SIGTERM or 15, got %q", s.StopSignal)
 		}
 	}
-	if s.LogSize != "" {
-		if _, err := units.RAMInBytes(s.LogSize); err != nil {
-			bad("log_size", "expected a size such as 10MiB, got %q", s.LogSize)
-		}
+	if _, err := s.LogBytes(); err != nil {
+		bad("log_size", "%v", err)
 	}
 	if _, key, err := s.Dimensions.Parse(); err != nil {
 		bad("dimensions."+key, "%v", err)

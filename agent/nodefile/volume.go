@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker/go-units"
 	"gopkg.in/yaml.v3"
 
 	"github.com/kollet/kollet/configs/kolla"
@@ -68,14 +67,16 @@ func (m Volume) Bytes() (int64, error) {
 	if m.Size == "" {
 		return 0, nil
 	}
-	return units.RAMInBytes(m.Size)
+	return inBytes(m.Size, "64m")
 }
 
 func (m Volume) validateTmpfs(problems *report.Problems) {
 	if m.Source != "" && m.Size+m.Mode != "" {
 		problems.Addf(m.Place, m.Key, "only a tmpfs, which has no source, has a size and a mode")
 	}
-	if size, err := m.Bytes(); m.Size != "" && (err != nil || size <= 0) {
+	if size, err := m.Bytes(); err != nil {
+		problems.Addf(m.Place, m.Key+".size", "%v", err)
+	} else if m.Size != "" && size == 0 {
 		problems.Addf(m.Place, m.Key+".size", "expected a size such as 64m, got %q", m.Size)
 	}
 	if m.Mode != "" && !kolla.IsPerm(m.Mode) {

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/docker/go-units"
-
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
@@ -52,9 +50,7 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 	}
 	s.Spec.Dimensions, _, _ = f.Dimensions.Parse() // validated with the node file
 	s.Spec.Security = b.security()
-	if f.LogSize != "" {
-		s.Spec.LogSize, _ = units.RAMInBytes(f.LogSize) // validated with the node file
-	}
+	s.Spec.LogSize, _ = f.LogBytes() // validated with the node file
 	for _, u := range f.Ulimits {
 		s.Spec.Ulimits = append(s.Spec.Ulimits, containers.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
 	}
@@ -171,10 +167,15 @@ func (b *builder) guests() *nodefile.Guests {
 // generation is complete without the file.
 func (b *builder) security() containers.Security {
 	out, file, _, _ := b.from.Security() // validated with the node file
+	key := "services." + b.name + ".security_opt"
+	if out.AppArmor != "" && out.AppArmor != containers.Unconfined && !b.elsewhere {
+		if err := b.node.Host.CheckAppArmor(out.AppArmor); err != nil {
+			b.problems.Addf(b.file.Place(key), key, "apparmor=%s: %w", out.AppArmor, err)
+		}
+	}
 	if file == "" {
 		return out
 	}
-	key := "services." + b.name + ".security_opt"
 	data, err := b.writable.ReadFile(b.node.Path(file), mostRead)
 	if err != nil {
 		b.problems.Addf(b.file.Place(key), key, "the seccomp profile cannot be read: %w", remedied(err, "write it to this file, as JSON"))

@@ -31,7 +31,7 @@ type Options struct {
 	Archives []string      // before images.archives
 	Wait     time.Duration // for archives that are not there yet
 
-	Elsewhere bool // only its files are of interest: what its services mount need not be on this host
+	Elsewhere bool // only its files are of interest: what its services need of a host need not be on this one
 
 	explain string // see Explain
 }

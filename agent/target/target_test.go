@@ -122,11 +122,25 @@ func TestDescribePermissions(t *testing.T) {
 }
 
 func TestSecurity(t *testing.T) {
-	n := onHost(t, map[string]string{"/etc/p.json": "{ \"defaultAction\": \"SCMP_ACT_ALLOW\" }\n", "/etc/empty.json": "{}", "/etc/text.json": "x"})
+	n := onHost(t, map[string]string{"/etc/p.json": "{ \"defaultAction\": \"SCMP_ACT_ALLOW\" }\n", "/etc/empty.json": "{}", "/etc/text.json": "x", "/etc/action.json": `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir"], "action": "ERRNO"}]}`})
 	if err := unix.Mkfifo(n.Path("/etc/fifo.json"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := readConfig(t, n, "{content: x, dest: /a"+owned+"\n    security_opt: [apparmor=mine]"); err == nil || !strings.Contains(err.Error(), "node.yaml:7:5: services.one.security_opt: apparmor=mine: the kernel of this host has no AppArmor") {
+		t.Errorf("without AppArmor: %v", err)
+	}
+	n.Host.Sys = n.Path("/sys")
+	for file, content := range map[string]string{"module/apparmor/parameters/enabled": "Y\n", "kernel/security/apparmor/profiles": "mine (enforce)\n"} {
+		at := filepath.Join(n.Host.Sys, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := readConfig(t, n, "{content: x, dest: /a"+owned+"\n    security_opt: [apparmor=their]"); err == nil || !strings.Contains(err.Error(), "apparmor=their: this profile is not loaded; load it") {
+		t.Errorf("a profile that is not loaded: %v", err)
+	}
 	for option, want := range map[string]containers.Security{
+		"apparmor=docker-default":                    {AppArmor: "docker-default"},
 		"no-new-privileges, seccomp=unconfined":      {NoNewPrivileges: true, Seccomp: "unconfined"},
 		"'no-new-privileges:false', 'apparmor:mine'": {AppArmor: "mine"},
 		"seccomp=/etc/p.json, apparmor=unconfined":   {Seccomp: `{"defaultAction":"SCMP_ACT_ALLOW"}`, AppArmor: "unconfined"},
@@ -141,10 +155,11 @@ func TestSecurity(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		"/etc/gone.json":  ": services.one.security_opt: the seccomp profile cannot be read: open " + n.Path("/etc/gone.json") + ": no such file or directory; write it",
-		"/etc/fifo.json":  ": services.one.security_opt: the seccomp profile cannot be read: " + n.Path("/etc/fifo.json") + " is a FIFO, not a regular file; write it",
-		"/etc/text.json":  ": services.one.security_opt: seccomp profile /etc/text.json: invalid character 'x'",
-		"/etc/empty.json": ": services.one: security_opt: seccomp profile: it has no defaultAction",
+		"/etc/gone.json":   ": services.one.security_opt: the seccomp profile cannot be read: open " + n.Path("/etc/gone.json") + ": no such file or directory; write it",
+		"/etc/fifo.json":   ": services.one.security_opt: the seccomp profile cannot be read: " + n.Path("/etc/fifo.json") + " is a FIFO, not a regular file; write it",
+		"/etc/text.json":   ": services.one.security_opt: seccomp profile /etc/text.json: invalid character 'x'",
+		"/etc/action.json": `: services.one: security_opt: seccomp profile: syscalls[0].action: expected SCMP_ACT_KILL, `,
+		"/etc/empty.json":  ": services.one: security_opt: seccomp profile: it has no defaultAction",
 	} {
 		_, err := readConfig(t, n, "{content: x, dest: /a"+owned+"\n    security_opt: [seccomp="+file+"]")
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "node.yaml:") {

@@ -91,7 +91,7 @@ var dimensionTests = []test{
 			s.removeLater(t, id)
 			err = s.Engine.Start(t.Context(), id)
 		}
-		wantError(t, err, "4095")
+		wantError(t, err, "4095", "correct the dimensions of the service")
 	}},
 }
 

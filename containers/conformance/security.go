@@ -63,9 +63,13 @@ var securityTests = []test{
 			s.removeLater(t, id)
 			err = s.Engine.Start(t.Context(), id)
 		}
-		if err == nil || !strings.Contains(strings.ToLower(err.Error()), "apparmor") {
-			t.Errorf("got %v", err)
-		}
+		wantError(t, err, "AppArmor", "security_opt")
+	}},
+	{"seccomp profile that the runtime refuses is explained", func(t *testing.T, s *suite) {
+		spec := s.script(forever)
+		spec.Security.Seccomp = `{"defaultAction":"SCMP_ACT_ALLOW","architectures":["SCMP_ARCH_NONE"],"syscalls":[{"names":["mkdir"],"action":"SCMP_ACT_ERRNO"}]}`
+		id := s.create(t, spec)
+		wantError(t, s.Engine.Start(t.Context(), id), "its seccomp profile is refused", "SCMP_ARCH_NONE", "correct the profile that security_opt")
 	}},
 	{"seccomp profile that is none is refused", func(t *testing.T, s *suite) {
 		spec := s.script(forever)

@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -20,8 +21,11 @@ import (
 func security(spec containers.Spec) oci.SpecOpts {
 	return func(ctx context.Context, client oci.Client, c *ctr.Container, s *specs.Spec) error {
 		s.Process.NoNewPrivileges = spec.Security.NoNewPrivileges
-		if profile := spec.Security.AppArmor; profile != containers.Unconfined {
-			s.Process.ApparmorProfile = profile // empty: none
+		if profile := spec.Security.AppArmor; profile != "" && profile != containers.Unconfined {
+			if err := host.Real().CheckAppArmor(profile); err != nil {
+				return fmt.Errorf("apparmor=%s: %w", profile, err)
+			}
+			s.Process.ApparmorProfile = profile
 		}
 		switch {
 		case spec.Security.Seccomp == "" && !spec.Privileged:

@@ -8,10 +8,13 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// checkSecurity returns an error if Docker would ignore an AppArmor profile.
+// checkSecurity returns an error if Docker would ignore an AppArmor profile, or refuse it.
 func checkSecurity(s containers.Security) error {
-	if s.AppArmor != "" && s.AppArmor != containers.Unconfined && !host.Real().AppArmor() {
-		return fmt.Errorf("the kernel of this host has no AppArmor for the profile %s; remove it from security_opt", s.AppArmor)
+	if s.AppArmor == "" || s.AppArmor == containers.Unconfined {
+		return nil
+	}
+	if err := host.Real().CheckAppArmor(s.AppArmor); err != nil {
+		return fmt.Errorf("apparmor=%s: %w", s.AppArmor, err)
 	}
 	return nil
 }

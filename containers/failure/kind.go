@@ -27,6 +27,9 @@ const (
 	DiskFull        Kind = "disk full"
 	LimitRefused    Kind = "resource limit refused"
 	CapsRefused     Kind = "capabilities refused"
+	CgroupRefused   Kind = "cgroup's limits refused"
+	SeccompRefused  Kind = "seccomp profile refused"
+	AppArmorRefused Kind = "profile of AppArmor refused"
 	LogWriterFailed Kind = "log writer not started"
 
 	// Registries.
@@ -49,7 +52,7 @@ const (
 // status "not found".
 var (
 	engineKinds = []Kind{Forbidden, Unreachable, MissingSource, NotShared, DiskFull, MissingDevice, NameTaken,
-		BeingRemoved, MissingImage, LimitRefused, CapsRefused, LogWriterFailed, NotFound}
+		BeingRemoved, MissingImage, LimitRefused, CapsRefused, AppArmorRefused, SeccompRefused, CgroupRefused, LogWriterFailed, NotFound}
 	pullKinds = []Kind{Forbidden, Unreachable, NotInRegistry, Denied, PlainHTTP, Untrusted, RateLimited, RegistryUnreachable,
 		DiskFull, RegistryFailed, Spoiled, NotFound}
 	// Docker's client also reports an unreachable engine if the archive that it
@@ -83,6 +86,18 @@ var meanings = map[Kind]meaning{
 		return fmt.Sprintf("allow %s higher limits (CAP_SYS_RESOURCE, or LimitNOFILE= and LimitMEMLOCK= in its unit), or lower the ulimits of the service", e.Name)
 	}},
 	CapsRefused: {remedy: func(e Engine, _ string) string { return e.Caps() }},
+	CgroupRefused: {
+		meaning: func(Engine, string) string { return "a limit of its cgroup cannot be set" },
+		remedy:  always("correct the dimensions of the service, or remove what this host cannot limit"),
+	},
+	SeccompRefused: {
+		meaning: func(Engine, string) string { return "its seccomp profile is refused" },
+		remedy:  always("correct the profile that security_opt of the service names"),
+	},
+	AppArmorRefused: {
+		meaning: func(Engine, string) string { return "its profile of AppArmor cannot be used" },
+		remedy:  always("load the profile with apparmor_parser, or correct apparmor= in security_opt of the service"),
+	},
 	LogWriterFailed: {remedy: always("the program that writes logs is kollet itself: restore it where it was when the container was started, " +
 		"and start the container with kollet")},
 

@@ -15,8 +15,18 @@ var messages = []struct {
 	// runc: https://github.com/opencontainers/runc
 	{LimitRefused, anyEngine, []string{"error setting rlimit"}, "libcontainer/init_linux.go: setupRlimits"},
 	{CapsRefused, anyEngine, []string{"unable to apply caps"}, "libcontainer/init_linux.go: finalizeNamespace"},
+	{AppArmorRefused, anyEngine, []string{"unable to apply apparmor profile"}, "libcontainer/standard_init_linux.go: Init"},
+	{SeccompRefused, anyEngine, []string{"is not a valid", "for seccomp"}, "libcontainer/seccomp/config.go: ConvertStringToAction"},
+	{SeccompRefused, anyEngine, []string{"seccomp flags are not"}, "libcontainer/specconv/spec_linux.go: SetupSeccomp"},
+	{SeccompRefused, anyEngine, []string{"error creating seccomp"}, "libcontainer/seccomp/seccomp_linux.go: matchCall"},
+	{SeccompRefused, anyEngine, []string{"seccomp filter"}, "libcontainer/seccomp/seccomp_linux.go: InitSeccomp"},
+	{SeccompRefused, anyEngine, []string{"error creating filter"}, "libcontainer/seccomp/seccomp_linux.go: InitSeccomp"},
+	{CgroupRefused, anyEngine, []string{"error setting cgroup config"}, "libcontainer/process_linux.go: start"},
+	{CgroupRefused, anyEngine, []string{"unable to apply cgroup configuration", "failed to write"}, "libcontainer/process_linux.go: start"},
 	// crun: https://github.com/containers/crun
 	{LimitRefused, anyEngine, []string{"setrlimit `", "operation not permitted"}, "src/libcrun/linux.c: libcrun_set_rlimits"},
+	{SeccompRefused, anyEngine, []string{"seccomp unknown"}, "src/libcrun/seccomp.c: libcrun_generate_seccomp"},
+	{SeccompRefused, anyEngine, []string{"seccomp_rule_add"}, "src/libcrun/seccomp.c: libcrun_generate_seccomp"},
 	{CapsRefused, anyEngine, []string{"capset: operation not permitted"}, "src/libcrun/linux.c: set_required_caps"},
 
 	// the kernel
@@ -29,6 +39,9 @@ var messages = []struct {
 	{MissingSource, "docker", []string{"bind source path does not exist"}, "volume/mounts/validate.go: errBindSourceDoesNotExist"},
 	{NotShared, "docker", []string{"is not a shared mount"}, "daemon/oci_linux.go: ensureShared"},
 	{NotShared, "docker", []string{"is not a shared or slave mount"}, "daemon/oci_linux.go: ensureSharedOrSlave"},
+	{SeccompRefused, "docker", []string{"decoding seccomp profile failed"}, "profiles/seccomp/seccomp_linux.go: LoadProfile"},
+	{CgroupRefused, "docker", []string{"requested cpus are not available"}, "daemon/daemon_unix.go: verifyPlatformContainerResources"},
+	{CgroupRefused, "docker", []string{"requested memory nodes are not available"}, "daemon/daemon_unix.go: verifyPlatformContainerResources"},
 	{MissingDevice, "docker", []string{"error gathering device information"}, "oci/devices_linux.go: DevicesFromPath"},
 	// Without a manifest.json Docker expects the format of its first versions,
 	// in which each directory is a layer with a file named json.
