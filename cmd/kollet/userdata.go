@@ -37,7 +37,8 @@ scripts, in the order in which you give them, before it starts kollet. Lists in
 your cloud-configs, such as runcmd, are merged with kollet's.
 
 The same input produces the same bytes. The result is written to standard output,
-or to a file that only you can read; it contains the secrets.`
+or to a file that only you can read; it contains the secrets. A terminal shows it
+without control characters.`
 
 func (a *app) userdata() *cobra.Command {
 	cmd := a.userdataBuild("userdata")

@@ -12,7 +12,7 @@ type Files []string
 
 func (f Files) text(t *text) {
 	for _, path := range f {
-		t.line("%s", path)
+		t.line("%s", onOneLine(path))
 	}
 }
 
@@ -36,15 +36,19 @@ func (e Explanations) text(t *text) {
 				t.line("[%s]", section)
 			}
 			for _, value := range s.Values {
-				t.line("%s = %s", s.Key, value)
+				t.line("%s = %s", s.Key, continued(value))
 			}
 			t.line("    %s", place(s.File, s.Line))
 			for _, r := range s.Replaced {
-				t.line("    instead of %s, %s", strings.Join(r.Values, ", "), place(r.File, r.Line))
+				t.line("    instead of %s, %s", onOneLine(strings.Join(r.Values, ", ")), place(r.File, r.Line))
 			}
 		}
 	}
 }
+
+// continued indents the further lines of a value, as INI files do. Otherwise they could pass
+// for sections, settings or places.
+func continued(value string) string { return strings.ReplaceAll(value, "\n", "\n        ") }
 
 func place(file string, line int) string {
 	if line == 0 {

@@ -160,3 +160,23 @@ func TestColour(t *testing.T) {
 		})
 	}
 }
+
+// User-data is for servers and has parts of others: a terminal gets none of their control
+// characters, and everything else gets the bytes.
+func TestUserDataOnATerminal(t *testing.T) {
+	data := UserData{Data: []byte("#!/bin/sh\necho \x1b[2J\a\xff\n")}
+	shown := onTerminal(t, func(tty *os.File) {
+		s, _, _ := screen(Table)
+		s.Out = tty
+		if err := New(s).Show(data); err != nil {
+			t.Error(err)
+		}
+	})
+	if shown != "#!/bin/sh\r\necho \uFFFD[2J\uFFFD\uFFFD\r\n" {
+		t.Errorf("got %q", shown)
+	}
+	s, out, _ := screen(Table)
+	if err := New(s).Show(data); err != nil || out.String() != string(data.Data) {
+		t.Errorf("elsewhere: %q, %v", out, err)
+	}
+}

@@ -19,8 +19,9 @@ import (
 // text builds output for people.
 type text struct {
 	bytes.Buffer
-	colour bool
-	now    time.Time
+	colour   bool
+	terminal bool // it is read by people now
+	now      time.Time
 }
 
 // Colours, as SGR parameters (ECMA-48, 8.3.117).
@@ -54,7 +55,7 @@ func (t *text) table(header []string, rows [][]string, colour func(row int) stri
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(clean(cell)))
+			widths[i] = max(widths[i], utf8.RuneCountInString(onOneLine(cell)))
 		}
 	}
 	t.WriteString(t.paint(bold, aligned(header, widths)) + "\n")
@@ -70,7 +71,7 @@ func (t *text) table(header []string, rows [][]string, colour func(row int) stri
 func aligned(row []string, widths []int) string {
 	var b strings.Builder
 	for i, cell := range row {
-		cell = clean(cell)
+		cell = onOneLine(cell)
 		b.WriteString(cell)
 		b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
 	}
@@ -95,6 +96,11 @@ func clean(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(printable.Colourless(s), string(unicode.ReplacementChar)))
+}
+
+// onOneLine is clean for a name or a cell, which could otherwise pass for lines of their own.
+func onOneLine(s string) string {
+	return strings.ReplaceAll(clean(s), "\n", string(unicode.ReplacementChar))
 }
 
 // shortDuration formats a duration with about three digits.

@@ -17,6 +17,10 @@ type UserData struct {
 }
 
 func (u UserData) text(t *text) {
+	if u.Data != nil && t.terminal { // its parts may have anything in them
+		t.WriteString(clean(string(u.Data)))
+		return
+	}
 	if u.Data != nil {
 		t.Write(u.Data) // for servers, not for people
 		return

@@ -145,7 +145,8 @@ type table struct{ *printer }
 
 func (p *table) Show(v View) error {
 	p.Close()
-	t := text{colour: p.screen.colour(p.screen.Out), now: p.screen.Now()}
+	_, tty := terminal(p.screen.Out)
+	t := text{colour: p.screen.colour(p.screen.Out), terminal: tty, now: p.screen.Now()}
 	v.text(&t)
 	if _, err := p.screen.Out.Write(t.Bytes()); err != nil {
 		return fmt.Errorf("write the result: %w", err)

@@ -237,6 +237,9 @@ nothing to remove
 kollet v1 (commit abc, go1, linux/amd64)
 formats: node file 1, journal 2, generation record 3
 `},
+	{"a name of two lines", Files{"/a\nb"}, `
+/a�b
+`},
 	{"control characters", Files{"a\x1b[2Jb\x00\xff"}, `
 a` + "\uFFFD[2Jb\uFFFD\uFFFD" + `
 `},
