@@ -61,12 +61,18 @@ func TestLockErrors(t *testing.T) {
 			return errors.Join(err, os.WriteFile(n.Path("/var/lib/kollet/lock"), []byte(content), 0o600))
 		}
 	}
+	removed := func(n *Node) error {
+		unlock, err := n.Lock()
+		t.Cleanup(unlock)
+		return errors.Join(err, os.Remove(n.Path("/var/lib/kollet/lock")))
+	}
 	for name, c := range map[string]struct {
 		prepare func(n *Node) error
 		want    string // after $, the path of the state directory
 	}{
 		"held":               {held("kollet upgrade, process 123\n"), "another kollet process holds the lock (kollet upgrade, process 123); wait for it to finish, then try again"},
 		"held by whom?":      {held(""), "another kollet process holds the lock (`lslocks` shows its process); wait for it to finish, then try again"},
+		"file removed":       {removed, "another kollet process holds the lock, and its lock file was removed (`lslocks` shows its process); wait for it to finish, then try again"},
 		"a directory":        {inTheWay("/var/lib/kollet/lock", directory), "lock the node: open $/lock: is a directory; move away the directory that is in the place of a file"},
 		"no state directory": {inTheWay("/var/lib/kollet", file), "create the state directory: mkdir $: not a directory; move away what is in the place of a directory"},
 	} {
@@ -100,4 +106,33 @@ func TestLockFIFO(t *testing.T) {
 	if _, err := n.Lock(); !errors.Is(err, ErrLocked) {
 		t.Errorf("locked twice: %v", err)
 	}
+}
+
+// Each further process finds the node locked although the lock file was removed, also that of a
+// process that was refused; and finds it free afterwards.
+func TestLockFileRemoved(t *testing.T) {
+	n := &Node{Root: t.TempDir(), Host: host.Real(), Command: "upgrade"}
+	unlock, err := n.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := os.Remove(n.Path("/var/lib/kollet/lock")); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := n.Lock(); !errors.Is(err, ErrLocked) {
+				t.Errorf("locked twice: %v", err)
+			}
+		}
+	}
+	if got := n.Running(); got != "" {
+		t.Errorf("running is %q, which does not run", got)
+	}
+	unlock()
+	unlock, err = n.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
 }
