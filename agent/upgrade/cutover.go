@@ -188,11 +188,13 @@ func (t *transaction) revive(ctx context.Context, m member, told bool) error {
 	t.revived[m.name] = before[0].ID
 	c := before[0]
 	again := len(before) > 1 // it may have exited while the others were stopped, or run since the last try
-	err = persist(ctx, func() (err error) {
+	err = persist(ctx, func() error {
 		if again {
-			if c, err = t.node.Engine.Inspect(ctx, c.ID); err != nil {
+			now, err := t.node.Engine.Inspect(ctx, c.ID)
+			if err != nil {
 				return err
 			}
+			c = now
 		}
 		again = true
 		return t.startAgain(ctx, c, m, told && c.PID == before[0].PID)
