@@ -156,3 +156,13 @@ func (n *Node) Interrupted() (bool, error) {
 	last, records, err := n.LastJournal()
 	return err == nil && last > 0 && !journal.Ended(records), err
 }
+
+// LastUndone returns the generation that the last upgrade went to, 0 if there was none, and reports
+// whether it ended without a commit. It may still be under way if its journal is damaged.
+func (n *Node) LastUndone() (last int, undone bool, err error) {
+	last, records, err := n.LastJournal()
+	if last == 0 {
+		return 0, false, err
+	}
+	return last, err == nil && journal.Ended(records) && !journal.HasCommitted(records), nil
+}

@@ -25,11 +25,12 @@ type Drift struct {
 	Text    string `json:"text"` // what differs, readable on its own
 }
 
-// replaced is the What of a container that was replaced and was started again.
+// replaced is the What of a container that was replaced and was started again, and of one that
+// an upgrade was rolled back from.
 const replaced = "replaced container"
 
-// IsReplaced reports whether a replaced container was started again. An upgrade stops
-// it, and replaces nothing for it.
+// IsReplaced reports whether a container runs that is not of the generation. An upgrade
+// stops it, and replaces nothing for it.
 func (d Drift) IsReplaced() bool { return d.What == replaced }
 
 // FindDrift compares what runs with a generation: each container, its image and
@@ -60,12 +61,16 @@ func FindDrift(ctx context.Context, n *node.Node, g generation.Generation) ([]Dr
 		drift = append(drift, d.found...)
 	}
 	drift = append(drift, startedAgain(g, all)...)
+	given, err := givenUp(ctx, n, g, all)
+	if err != nil {
+		return nil, err
+	}
+	drift = append(drift, given...)
 	cutOver = append(cutOver, n.CutOver()...) // it may have ended, or continued, in between
 	return slices.DeleteFunc(drift, func(d Drift) bool { return slices.Contains(cutOver, d.Service) }), nil
 }
 
-// startedAgain finds replaced containers that run. Those of later generations are
-// staged by an upgrade that is under way.
+// startedAgain finds replaced containers that run.
 func startedAgain(g generation.Generation, all []containers.Container) []Drift {
 	var found []Drift
 	for _, c := range all {
@@ -78,6 +83,36 @@ func startedAgain(g generation.Generation, all []containers.Container) []Drift {
 		found = append(found, Drift{Service: name, What: replaced, Text: fmt.Sprintf("container %s was replaced and was started again manually: it is %s", c.Spec.Name, c.State)})
 	}
 	return found
+}
+
+// givenUp finds containers of later generations that run, although the upgrade to theirs was rolled
+// back. Those of an upgrade that is under way are a part of it. It may end after they were
+// listed, and then has stopped them.
+func givenUp(ctx context.Context, n *node.Node, g generation.Generation, all []containers.Container) ([]Drift, error) {
+	last, undone, err := n.LastUndone()
+	if err != nil {
+		return nil, err
+	}
+	var found []Drift
+	for _, c := range all {
+		number := node.GenerationOf(c)
+		if number <= g.Number || c.State.Stopped() || number == last && !undone {
+			continue
+		}
+		now, err := n.Engine.Inspect(ctx, c.ID)
+		if errors.Is(err, containers.ErrNotFound) || err == nil && now.State.Stopped() {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		why := fmt.Sprintf("generation %d was given up; `kollet gc` removes it", number)
+		if number > last {
+			why = fmt.Sprintf("nothing is known of generation %d; the state directory may be an older copy", number)
+		}
+		found = append(found, Drift{Service: c.Spec.Labels[node.LabelService], What: replaced, Text: fmt.Sprintf("container %s is %s, but %s", now.Spec.Name, now.State, why)})
+	}
+	return found, nil
 }
 
 // drifter collects how one service drifted.
@@ -103,7 +138,7 @@ func (d *drifter) missing(ctx context.Context) {
 	if all, err := d.node.Containers(ctx); err == nil {
 		unlisted, _ := d.node.Unlisted(ctx, all) // an upgrade says what went wrong
 		for _, u := range unlisted {
-			if u.Service == d.service.Name {
+			if u.Service == d.service.Name && !u.Waits {
 				d.add("container", "", "container %s (%.12s) runs as process %d, but its engine does not list it", d.service.Name, u.Container, u.PID)
 				return
 			}

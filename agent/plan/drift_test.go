@@ -15,6 +15,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
@@ -40,6 +41,60 @@ func (s shelf) Inspect(_ context.Context, name string) (containers.Container, er
 		}
 	}
 	return containers.Container{}, containers.ErrNotFound
+}
+
+// Of two containers of a service that run, that of an upgrade that was rolled back is drift.
+func TestFindDriftOfGivenUp(t *testing.T) {
+	type records []journal.Record
+	const gone = "container alpha-g4 is running, but generation 4 was given up; `kollet gc` removes it"
+	rolledBack := records{{Event: journal.End, Outcome: journal.RolledBack}}
+	for name, c := range map[string]struct {
+		journals map[int]records
+		state    containers.State
+		want     string
+	}{
+		"rolled back":           {map[int]records{4: rolledBack}, containers.StateRunning, gone},
+		"another one began":     {map[int]records{4: rolledBack, 5: nil}, containers.StateRunning, gone},
+		"no journal is left":    {map[int]records{3: rolledBack}, containers.StateRunning, "container alpha-g4 is running, but nothing is known of generation 4; the state directory may be an older copy"},
+		"is stopped":            {map[int]records{4: rolledBack}, containers.StateExited, ""},
+		"under way":             {map[int]records{4: nil}, containers.StateRunning, ""},
+		"has committed by now":  {map[int]records{4: {{Event: journal.Commit}}}, containers.StateRunning, ""},
+		"rolled back meanwhile": {map[int]records{4: rolledBack}, containers.StateRestarting, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDriftNode(t)
+			d.node.Host.Now = time.Now
+			for number, rest := range c.journals {
+				j, err := journal.Create(d.node.Journals(), journal.Record{From: 3, To: number}, time.Now)
+				d.check(err)
+				for _, r := range rest {
+					d.check(j.Append(r))
+				}
+				d.check(j.Close())
+			}
+			second := *d.container
+			second.ID, second.State, second.Spec.Name = "d", c.state, "alpha-g4"
+			second.Spec.Labels = d.node.Labels("alpha", 4)
+			d.node.Engine = shelf{all: []containers.Container{*d.container, second}, now: func() (containers.Container, error) {
+				if c.state == containers.StateRestarting { // when it is looked at again
+					second.State = containers.StateExited
+				}
+				return second, nil
+			}}
+			g := generation.Generation{Number: 3, Services: []generation.Service{d.service}}
+			found, err := FindDrift(t.Context(), d.node, g)
+			var got string
+			for _, f := range found {
+				got += f.Text
+				if !f.IsReplaced() {
+					t.Errorf("it is %q", f.What)
+				}
+			}
+			if err != nil || got != c.want {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
 }
 
 // driftNode is a node whose only service runs as its generation says, as process
