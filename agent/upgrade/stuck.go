@@ -39,6 +39,25 @@ func endedStuck(n *node.Node) ([]journal.Record, error) {
 	return nil, nil
 }
 
+// stopGivenUp stops what runs of the generation from which the last upgrade was rolled back. Its
+// rollback did that, unless it was on an engine that did not know of these containers.
+func stopGivenUp(ctx context.Context, n *node.Node, current generation.Generation, number int) error {
+	all, err := n.Containers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if c.State.Stopped() || node.GenerationOf(c) != number {
+			continue
+		}
+		if err := stopSafely(ctx, n, c, madeFor(n, current, c)); err != nil {
+			return fmt.Errorf("stop %s: %w", c.Spec.Name, err)
+		}
+		n.Note(c.Spec.Labels[node.LabelService], "stopped container %s: the upgrade to generation %d was rolled back", c.Spec.Name, number)
+	}
+	return nil
+}
+
 // startStopped tries again to start the containers that ran before the last upgrade and
 // that its rollback could not start, for example because the disk was full for a moment.
 func startStopped(ctx context.Context, n *node.Node, current generation.Generation, records []journal.Record) {
@@ -51,10 +70,24 @@ func startStopped(ctx context.Context, n *node.Node, current generation.Generati
 		if err != nil || !c.State.Stopped() || !slices.Contains(t.previous[s.Name], c.ID) {
 			continue // stillUnhealthy says what is wrong with it
 		}
-		if err := t.startAgain(ctx, c, member{name: s.Name, old: s}, false); err != nil {
+		m := member{name: s.Name, old: s}
+		if err = t.requireAlone(ctx, m); err == nil {
+			err = t.startAgain(ctx, c, m, false)
+		}
+		if err != nil {
 			n.Note(s.Name, "cannot be started again: %v; `kollet upgrade` creates a new container", err)
 		}
 	}
+}
+
+// requireAlone fails if a service runs already, in a container that was started manually while
+// its own could not be: that one serves, and its own may fail again.
+func (t *transaction) requireAlone(ctx context.Context, m member) error {
+	running, err := t.running(ctx, group{m})
+	if err != nil || len(running[m.name]) == 0 {
+		return err
+	}
+	return fmt.Errorf("another container of it runs (%.12s); stop that, then run `kollet recover`", running[m.name][0])
 }
 
 // stillUnhealthy returns an error if the generation to which the last upgrade was rolled
@@ -63,6 +96,9 @@ func stillUnhealthy(ctx context.Context, n *node.Node, records []journal.Record)
 	current, err := n.Current()
 	if err != nil {
 		return err
+	}
+	if err := stopGivenUp(ctx, n, current, records[0].To); err != nil {
+		return node.NeedsOperator{Err: fmt.Errorf("the last upgrade was rolled back, but its containers run: %w; fix the cause, then run `kollet recover`", err)}
 	}
 	startStopped(ctx, n, current, records)
 	err = eachOf(current.Services, func(s generation.Service) error {
