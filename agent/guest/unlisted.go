@@ -9,11 +9,12 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 )
 
-// Unlisted is a process of a service past its gate whose container an engine does not list.
+// Unlisted is a process of a service whose container an engine does not list.
 type Unlisted struct {
 	PID       int
 	Container string // its id
 	Service   string
+	Waits     bool // at its gate
 }
 
 // Unlisted returns the first process of each container of this node that is not among the listed
@@ -45,10 +46,8 @@ func (f Finder) Unlisted(listed []string) ([]Unlisted, error) {
 			continue // what a process makes of its own file system must not stop an upgrade
 		}
 		open := filepath.Join(f.Generations, fmt.Sprintf("%06d", generation), service, "gate", gate.FileOpen)
-		if _, err := os.Lstat(open); err != nil {
-			continue
-		}
-		found = append(found, Unlisted{PID: pid, Container: id, Service: service})
+		_, err = os.Lstat(open)
+		found = append(found, Unlisted{PID: pid, Container: id, Service: service, Waits: err != nil})
 	}
 	return found, nil
 }

@@ -33,12 +33,12 @@ func TestUnlisted(t *testing.T) {
 	n.dir(n.Host.Proc + "/40") // exited while it was inspected
 
 	got, err := n.Unlisted([]string{id("a")})
-	want := []Unlisted{{21, id("b"), "nova-libvirt"}}
+	want := []Unlisted{{21, id("b"), "nova-libvirt", false}, {30, id("c"), "nova-libvirt", true}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
 	in(50, "/kollet/"+id("f"), open)
-	if got, err := n.Unlisted(nil); err != nil || len(got) != 3 {
-		t.Errorf("got %v, %v; want three", got, err)
+	if got, err := n.Unlisted(nil); err != nil || len(got) != 4 {
+		t.Errorf("got %v, %v; want four", got, err)
 	}
 }

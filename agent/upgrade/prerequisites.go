@@ -8,6 +8,7 @@ import (
 
 	"github.com/kollet/kollet/agent/doctor"
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/plan"
 )
 
@@ -51,14 +52,9 @@ func (t *transaction) refuseRunning(ctx context.Context) error {
 	if err := t.node.Host.Hanging(ids...); err != nil {
 		return fmt.Errorf("check services: %w; end what it waits for, or restart the machine", err)
 	}
-	unlisted, err := t.node.Unlisted(ctx, all)
-	if err != nil {
+	past := func(u guest.Unlisted) bool { return !u.Waits }
+	if err := requireListed(ctx, t.node, all, past); err != nil {
 		return fmt.Errorf("check services: %w", err)
-	}
-	if len(unlisted) > 0 {
-		u := unlisted[0]
-		return fmt.Errorf("check services: %s runs in container %.12s (process %d), which %s does not list: if its data directory, image store or namespace was switched, switch it back; otherwise end the container's processes",
-			u.Service, u.Container, u.PID, t.from.Engine)
 	}
 	return nil
 }

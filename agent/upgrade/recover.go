@@ -55,6 +55,9 @@ func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, e
 		awaitEnabled(ctx, n, wait)
 	}
 	if err == nil && stuck != nil {
+		err = recoverable(ctx, n)
+	}
+	if err == nil && stuck != nil {
 		err = stillUnhealthy(ctx, n, stuck)
 	}
 	return r, withStopped(ctx, n, err)
@@ -76,21 +79,21 @@ func recoverLocked(ctx context.Context, n *node.Node, complete func(*transaction
 	if err := n.GuestFinder().Thaw(); err != nil { // see endFrozen
 		n.Note("", "warning: let the processes of a service run again: %v", err)
 	}
-	r, tx, records, err := interrupted(n)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	r, tx, records, err := interrupted(ctx, n)
 	if err != nil {
 		return r, err
 	}
 	n.RestoreLink()
 	if !r.Found {
 		redactor := &target.Target{Redactor: target.RedactorOf(n)}
-		if err := enableService(context.WithoutCancel(ctx), n, nil, redactor); err != nil {
+		if err := enableService(ctx, n, nil, redactor); err != nil {
 			n.Note("", "warning: %v", err)
 		}
 		return r, nil
 	}
 	defer tx.journal.Close()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
 	n.Note("", "an upgrade from generation %d to %d was interrupted; recovering", r.From, r.To)
 	tx.target = &target.Target{Redactor: target.RedactorOf(n)}
 	if journal.HasCommitted(records) {
@@ -112,7 +115,7 @@ func recoverLocked(ctx context.Context, n *node.Node, complete func(*transaction
 
 // interrupted finds the transaction that has not ended. There is at most one,
 // because each begins by recovering the one before.
-func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error) {
+func interrupted(ctx context.Context, n *node.Node) (Recovery, *transaction, []journal.Record, error) {
 	current, err := n.Current()
 	if err != nil {
 		return Recovery{}, nil, nil, err
@@ -130,6 +133,9 @@ func interrupted(n *node.Node) (Recovery, *transaction, []journal.Record, error)
 	}
 	if err := knownFormats(n, last); err != nil {
 		return r, nil, nil, node.NeedsOperator{Err: err}
+	}
+	if err := recoverable(ctx, n); err != nil {
+		return r, nil, nil, err
 	}
 	j, records, err := journal.Reopen(n.Journals(), last, n.Version, n.Host.Now) // last: it changes the journal
 	if err != nil {

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
@@ -96,4 +99,77 @@ func TestRecoverWithoutLock(t *testing.T) {
 	if _, needed := errors.AsType[node.NeedsOperator](err); !needed || !strings.Contains(err.Error(), "is a directory") {
 		t.Errorf("without a lock file: got %v", err)
 	}
+}
+
+// elsewhere is an engine that lists nothing.
+type elsewhere struct{ containers.Engine }
+
+func (elsewhere) Info(context.Context) (containers.Info, error) {
+	return containers.Info{Name: "docker", Address: "unix:///run/other.sock"}, nil
+}
+
+func (elsewhere) List(context.Context, map[string]string) ([]containers.Container, error) {
+	return nil, nil
+}
+
+func (elsewhere) Inspect(context.Context, string) (containers.Container, error) {
+	return containers.Container{}, containers.ErrNotFound
+}
+
+// On an engine that does not list what runs nothing is recovered; once nothing runs any longer, as
+// if the engine had lost its data, the upgrade is rolled back.
+func TestRecoverOnAnotherEngine(t *testing.T) {
+	for name, records := range map[string][]journal.Record{
+		"staged":    {started(journal.Stage)},
+		"cut over":  {started(journal.Stage), started(journal.CutOver, "a")},
+		"committed": {started(journal.CutOver, "a"), {Event: journal.Commit}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCutoverNode(t)
+				c.node.Engine = elsewhere{}
+				c.runsAt(7, "a", 2)
+				journalOf(t, c.node, 2, records...)
+				record(t, c.node, 2)
+				_, before, err := c.node.LastJournal()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, run := range []func() error{
+					func() error { _, err := Recover(t.Context(), c.node, 0); return err },
+					func() error { _, err := RecoverLocked(t.Context(), c.node); return err },
+				} {
+					err := run()
+					_, needed := errors.AsType[node.NeedsOperator](err)
+					if !needed || !strings.HasPrefix(err.Error(), "nothing was recovered: a runs in container 777777777777 (process 7), which docker does not list: if the engine at unix:///run/other.sock is not that") {
+						t.Fatalf("got %v", err)
+					}
+				}
+				_, after, err := c.node.LastJournal()
+				if err != nil || len(after) != len(before) {
+					t.Errorf("the journal has %d records, had %d, %v", len(after), len(before), err)
+				}
+				if _, err := os.Stat(c.node.Store().Path(2)); err != nil {
+					t.Error(err)
+				}
+				if err := os.RemoveAll(c.dir + "/proc/7"); err != nil {
+					t.Fatal(err)
+				}
+				_, err = Recover(t.Context(), c.node, 0)
+				if err != nil && strings.Contains(err.Error(), "nothing was recovered") {
+					t.Errorf("without the process: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// runsAt has a process run in a container of a service that waits at its gate.
+func (c *cutoverNode) runsAt(pid int, service string, number int) {
+	c.Helper()
+	id := strings.Repeat(strconv.Itoa(pid), 64)
+	c.write("proc/2/comm", "containerd-shim\n")
+	c.write(fmt.Sprintf("proc/%d/cgroup", pid), "2:pids:/docker/"+id+"\n")
+	c.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (a) S 2 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 100 99", pid))
+	c.write(fmt.Sprintf("proc/%d/mountinfo", pid), fmt.Sprintf("1 0 8:1 /var/lib/kollet/generations/%06d/%s/gate %s ro - ext4 /dev/sda1 rw\n", number, service, gate.Dir))
 }

@@ -69,6 +69,53 @@ func hiddenContainers(t *testing.T, p *protocol, hide func(*testNode, func(*test
 	n.Must(0, "verify")
 }
 
+// TestAnotherEngine runs commands on another engine than that on which an upgrade was interrupted.
+// They undo nothing while its containers run, and a recovery on the right engine rolls it back.
+func TestAnotherEngine(t *testing.T) {
+	onBoth(t, func(t *testing.T, p *protocol) {
+		another := nodetest.OnDocker(machine.Dockerd(t)).Address
+		if p.engine.Name == "containerd" {
+			another = strings.Replace(p.engine.Address, "namespace=", "namespace=another-", 1)
+		}
+		for _, tag := range []string{"v1", "v2"} {
+			pushTiny(t, p.registry, "test/tiny", tag)
+		}
+		interrupted := func(t *testing.T) *testNode {
+			n := p.node(t)
+			n.Must(0, "bootstrap")
+			p.configure(n, "v2", "two", "")
+			if o, killed := n.KilledAt(afterCutover, "upgrade"); !killed {
+				t.Fatalf("not killed: %s", o.All())
+			}
+			return n
+		}
+		t.Run("while the containers run", func(t *testing.T) {
+			n := interrupted(t)
+			n.Socket = another
+			for _, command := range []string{"recover", "upgrade", "gc"} {
+				contains(t, n.Must(4, command).Stderr, "nothing was recovered", "which "+p.engine.Name+" does not list")
+			}
+			n.Socket = p.engine.Address
+			n.Must(0, "recover")
+			n.Healthy(1)
+			n.Must(0, "verify")
+			if word := answer(t, "127.0.0.1:7001"); word != "one" {
+				t.Errorf("alpha answers %q", word)
+			}
+			n.Must(0, "gc")
+			p.onlyTheServices(t, n)
+		})
+		t.Run("after the containers were lost", func(t *testing.T) {
+			n := interrupted(t)
+			n.Clear()
+			n.Must(4, "recover")
+			n.Must(0, "upgrade")
+			n.Healthy(3)
+			n.Must(0, "verify")
+		})
+	})
+}
+
 // Without systemd libvirt moves its guests out of a container's cgroups, but for those that it does
 // not use. A guest keeps running in them when the container is removed, and is no hidden container.
 func TestGuestOfRemovedContainer(t *testing.T) {
