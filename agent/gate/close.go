@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/wary"
 )
 
 // closed is the prefix of directories beside a gate, with what was moved out of it.
@@ -62,15 +64,8 @@ func Clean(ctx context.Context, dir string) error {
 	defer cancel()
 	moved, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), closed+"*")) // the pattern is well-formed
 	for _, away := range moved {
-		done := make(chan error, 1)
-		go func() { done <- os.RemoveAll(away) }() // follows no link; takes no context
-		select {
-		case err := <-done:
-			if err != nil {
-				return fmt.Errorf("close gate: %w", err)
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("close gate: remove %s: %w", away, ctx.Err())
+		if err := wary.RemoveAll(ctx, away); err != nil {
+			return fmt.Errorf("close gate: %w", err)
 		}
 	}
 	return nil

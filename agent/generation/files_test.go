@@ -74,7 +74,7 @@ func TestDirectories(t *testing.T) {
 			}
 		}
 	}
-	if err := s.Remove(3); err != nil {
+	if err := s.Remove(t.Context(), 3); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/format"
@@ -203,29 +205,40 @@ func (s Store) write(tmp string, g Generation, files map[string][]Rendered, prep
 	return durable.SyncFS(tmp)
 }
 
+// removeTime is how long Remove and Sweep may take. A container may have left more files in its
+// gate directory than anyone waits for; the next Sweep continues.
+const removeTime = 30 * time.Second
+
+// errSlow is why they end before everything is removed.
+var errSlow = fmt.Errorf("there is more than can be removed in %v", removeTime)
+
 // Remove deletes a generation, if it exists. It renames the directory first, so a
 // crash leaves no incomplete generation under its name.
-func (s Store) Remove(number int) error {
+func (s Store) Remove(ctx context.Context, number int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, removeTime, errSlow)
+	defer cancel()
 	removed := filepath.Join(s.generations(), ".old-"+filepath.Base(s.Path(number)))
-	if err := os.RemoveAll(removed); err != nil { // left by a crash; os.Rename replaces only an empty directory
+	if err := wary.RemoveAll(ctx, removed); err != nil { // left by a crash; os.Rename replaces only an empty directory
 		return fmt.Errorf("remove generation %d: %w", number, err)
 	}
 	if err := os.Rename(s.Path(number), removed); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove generation %d: %w", number, err)
 	}
-	if err := os.RemoveAll(removed); err != nil {
+	if err := wary.RemoveAll(ctx, removed); err != nil {
 		return fmt.Errorf("remove generation %d: %w", number, err)
 	}
 	return nil
 }
 
 // Sweep removes generations that a crash left half written or half removed.
-func (s Store) Sweep() error {
+func (s Store) Sweep(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, removeTime, errSlow)
+	defer cancel()
 	var errs []error
 	for _, pattern := range []string{".new-*", ".old-*"} {
 		left, _ := filepath.Glob(filepath.Join(s.generations(), pattern)) // the pattern is well-formed
 		for _, dir := range left {
-			errs = append(errs, os.RemoveAll(dir))
+			errs = append(errs, wary.RemoveAll(ctx, dir))
 		}
 	}
 	return errors.Join(errs...)

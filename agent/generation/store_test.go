@@ -170,19 +170,19 @@ func TestLeftovers(t *testing.T) {
 	if got := names(t, s.Path(2)); !slices.Equal(got, []string{"manifest.json", "nova"}) {
 		t.Errorf("generation 2 has %q", got)
 	}
-	if err := s.Remove(1); err != nil { // although its grave is taken
+	if err := s.Remove(t.Context(), 1); err != nil { // although its grave is taken
 		t.Error(err)
 	}
-	if err := s.Sweep(); err != nil {
+	if err := s.Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := s.Sweep(); err != nil {
+	if err := s.Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got, want := names(t, s.generations()), []string{"-00001", "000002", "7", "notes"}; !slices.Equal(got, want) {
 		t.Errorf("left are %q, want %q", got, want)
 	}
-	if err := (Store{Dir: filepath.Join(s.Dir, "none")}).Sweep(); err != nil {
+	if err := (Store{Dir: filepath.Join(s.Dir, "none")}).Sweep(t.Context()); err != nil {
 		t.Errorf("without generations: %v", err)
 	}
 }
@@ -192,14 +192,14 @@ func TestRemove(t *testing.T) {
 	s := store(t)
 	write(t, s, 1)
 	for range 2 {
-		if err := s.Remove(1); err != nil {
+		if err := s.Remove(t.Context(), 1); err != nil {
 			t.Error(err)
 		}
 	}
 	if got := names(t, s.generations()); len(got) > 0 {
 		t.Errorf("left are %q", got)
 	}
-	if err := store(t).Remove(4); err != nil {
+	if err := store(t).Remove(t.Context(), 4); err != nil {
 		t.Errorf("where nothing ever was: %v", err)
 	}
 }

@@ -139,13 +139,13 @@ func collectGenerations(ctx context.Context, n *node.Node, current generation.Ge
 		collectImages(ctx, n, candidates, stays, gone)
 	}
 	for _, g := range dropped { // after its images, which its record names
-		if err := n.Store().Remove(g.Number); err != nil {
+		if err := n.Store().Remove(ctx, g.Number); err != nil {
 			n.Note("", "kept generation %d: %v; `kollet gc` tries again", g.Number, err)
 			continue
 		}
 		gone.Generations = append(gone.Generations, g.Number)
 	}
-	if err := n.Store().Sweep(); err != nil {
+	if err := n.Store().Sweep(ctx); err != nil {
 		n.Note("", "kept files of earlier generations: %v; `kollet gc` tries again", err)
 	}
 	if damaged {

@@ -190,7 +190,7 @@ func TestCollectAroundDamage(t *testing.T) {
 			// As 5 and 6 stay, nothing is lost with this one.
 			again := current
 			again.Number = 4
-			if err := errors.Join(nd.Store().Remove(4), nd.Store().Write(again, nil, func(string) error { return nil })); err != nil {
+			if err := errors.Join(nd.Store().Remove(t.Context(), 4), nd.Store().Write(again, nil, func(string) error { return nil })); err != nil {
 				t.Fatal(err)
 			}
 			if err := damage(filepath.Join(nd.Store().Path(3), "manifest.json")); err != nil {
@@ -203,7 +203,7 @@ func TestCollectAroundDamage(t *testing.T) {
 			if len(notes) != 1 || !strings.Contains(notes[0], "kept generation 3") || !strings.Contains(notes[0], nd.Store().Path(3)) {
 				t.Errorf("said %q", notes)
 			}
-			if err := nd.Store().Remove(3); err != nil {
+			if err := nd.Store().Remove(t.Context(), 3); err != nil {
 				t.Fatal(err)
 			}
 			if gone, err = Collect(t.Context(), nd, current); err != nil || !slices.Equal(gone.Generations, []int{1}) || !slices.Contains(gone.Images, "img1") {

@@ -219,15 +219,15 @@ func (t *transaction) staged(c containers.Container) bool {
 
 // discard removes the directory of a generation that is given up, unless a
 // guest still runs from it.
-func (t *transaction) discard(context.Context) error {
+func (t *transaction) discard(ctx context.Context) error {
 	pins, err := t.node.Pins()
 	if err != nil {
 		return err
 	}
 	if !pins.Generation(t.to.Number) {
-		err = t.node.Store().Remove(t.to.Number)
+		err = t.node.Store().Remove(ctx, t.to.Number)
 	}
-	if err = errors.Join(err, t.node.Store().Sweep()); err != nil {
+	if err = errors.Join(err, t.node.Store().Sweep(ctx)); err != nil {
 		t.node.Note("", "kept files of generation %d: %v; `kollet gc` tries again", t.to.Number, err)
 	}
 	return nil
