@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -112,10 +111,6 @@ func (t *transaction) replacesDependency(s generation.Service) bool {
 
 // render writes the new generation's directory.
 func (t *transaction) render(context.Context) error {
-	program, err := start.Install(filepath.Join(t.node.State(), "bin"))
-	if err != nil {
-		return err
-	}
 	files := map[string][]generation.Rendered{}
 	for _, s := range t.to.Services {
 		description, err := node.KollaConfig(s)
@@ -130,7 +125,7 @@ func (t *transaction) render(context.Context) error {
 				return err
 			}
 		}
-		return os.Link(program, filepath.Join(dir, node.StartName))
+		return start.Write(filepath.Join(dir, node.StartName)) // its own: a link would share damage with the others
 	})
 }
 

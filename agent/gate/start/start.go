@@ -1,13 +1,13 @@
 // Package start holds the program kollet-start, which containers have as their
-// entrypoint, and puts it where they can mount it.
+// entrypoint, and writes it where they can mount it.
 package start
 
 import (
-	"crypto/sha256"
+	"debug/elf"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,36 +23,39 @@ const name = "kollet-start"
 //go:embed kollet-start*
 var built embed.FS
 
-// Install puts kollet-start into dir and returns its path. The name holds the
-// first twelve digits of the content's SHA-256, so a newer kollet-start never
-// replaces one that containers have mounted. It may be called again.
-func Install(dir string) (path string, err error) {
+// Write makes path the program. What has mounted another one that was there keeps it.
+func Write(path string) error {
 	program, err := find(built, os.Executable)
 	if err != nil {
-		return "", err
+		return err
 	}
-	sum := sha256.Sum256(program)
-	path = filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:])[:12])
-	if intact(path, sum) {
-		return path, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("install %s: %w", name, err)
-	}
-	if err := durable.WriteFile(path, program, 0o555); err != nil {
-		return "", fmt.Errorf("install %s: %w", name, err)
-	}
-	return path, nil
+	return durable.WriteFile(path, program, 0o555)
 }
 
-// intact tells whether path is what Install would write.
-func intact(path string, sum [sha256.Size]byte) bool {
-	st, err := os.Lstat(path)
-	if err != nil || st.Mode() != 0o555 {
-		return false
+// Check returns an error unless path is a whole program that can be executed. It may be that
+// of another version, so its content is not compared.
+func Check(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
 	}
-	there, err := os.ReadFile(path)
-	return err == nil && sha256.Sum256(there) == sum
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("%s is not an executable file", path)
+	}
+	program, err := elf.Open(path)
+	if _, malformed := errors.AsType[*elf.FormatError](err); malformed || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%s is damaged", path)
+	}
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	for _, part := range program.Progs {
+		if part.Off+part.Filesz > uint64(info.Size()) {
+			return fmt.Errorf("%s is damaged", path)
+		}
+	}
+	return nil
 }
 
 // find returns the program that was built into this kollet, or else the one

@@ -1,13 +1,12 @@
 package start
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
-
-	"github.com/kollet/kollet/test/needs"
 )
 
 func TestFind(t *testing.T) {
@@ -54,48 +53,50 @@ func beside(t *testing.T) {
 	t.Cleanup(func() { os.Remove(path) })
 }
 
-func TestInstall(t *testing.T) {
-	needs.Root(t)
-	beside(t)
-	dir := filepath.Join(t.TempDir(), "bin")
-	path, err := Install(dir)
-	if err != nil {
-		t.Fatal(err)
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "program")
+	for range 2 { // the second time over what is there
+		if err := Write(path); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if base := filepath.Base(path); filepath.Dir(path) != dir || !strings.HasPrefix(base, "kollet-start-") || len(base) != len("kollet-start-")+12 {
-		t.Errorf("path is %s", path)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o555 {
+		t.Errorf("mode is %v, %v", info.Mode(), err)
 	}
-	first, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first.Mode() != 0o555 {
-		t.Errorf("mode is %v", first.Mode())
-	}
-
-	// Again: the same file, because running containers have it mounted.
-	if again, err := Install(dir); again != path || err != nil {
-		t.Errorf("second time: %s, %v", again, err)
-	}
-	if second, err := os.Stat(path); err != nil || !os.SameFile(first, second) {
-		t.Errorf("second time replaced the file (%v)", err)
-	}
-
-	// A damaged one is put right.
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, 3); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Install(dir); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != string(want) {
-		t.Errorf("the damaged file stayed (%v)", err)
-	}
-	if rest, _ := filepath.Glob(filepath.Join(dir, "*")); len(rest) != 1 {
+	if rest, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(rest) != 1 {
 		t.Errorf("left behind: %v", rest)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(path string) error
+		want   string // end of the error
+	}{
+		{"whole", func(string) error { return nil }, ""},
+		{"lost", os.Remove, "no such file or directory"},
+		{"empty", func(path string) error { return os.Truncate(path, 0) }, "is damaged"},
+		{"only its header", func(path string) error { return os.Truncate(path, 20) }, "is damaged"},
+		{"cut off", func(path string) error { return os.Truncate(path, 100<<10) }, "is damaged"},
+		{"overwritten", func(path string) error { return os.WriteFile(path, []byte("#!/bin/sh\n"), 0) }, "is damaged"},
+		{"not executable", func(path string) error { return os.Chmod(path, 0o600) }, "is not an executable file"},
+		{"a directory", func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }, "is not an executable file"},
+		{"a link", func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/bin/true", path)) }, "is not an executable file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "program")
+			if err := Write(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.Chmod(path, 0o755), c.damage(path)); err != nil {
+				t.Fatal(err)
+			}
+			err := Check(path)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasSuffix(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
 	}
 }
