@@ -140,6 +140,21 @@ func Open(dir string) error {
 	return wake(filepath.Join(dir, FileFIFO))
 }
 
+// Restore opens a gate again whose files were lost after kollet had opened it: the container
+// would wait at it when it is started again.
+func Restore(dir string) error {
+	if IsOpen(dir) {
+		return nil
+	}
+	if err := Make(dir); err != nil {
+		return err
+	}
+	if err := Open(dir); err != nil {
+		return err
+	}
+	return Sync(dir)
+}
+
 // wake writes one byte to the FIFO. It is not an error if nothing reads it: the
 // container checks for the open file before it waits.
 func wake(fifo string) error {

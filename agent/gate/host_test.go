@@ -356,3 +356,22 @@ func TestCloseDespiteAFlood(t *testing.T) {
 		t.Errorf("left beside the gate: %v, %v", left, err)
 	}
 }
+
+// A gate of which something was lost is open again. An open one is left alone.
+func TestRestore(t *testing.T) {
+	for name, lose := range map[string]func(dir string) error{
+		"nothing":   func(string) error { return nil },
+		"open":      func(dir string) error { return os.Remove(filepath.Join(dir, FileOpen)) },
+		"all of it": os.RemoveAll,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "gate")
+			if err := errors.Join(Make(dir), Open(dir), lose(dir)); err != nil {
+				t.Fatal(err)
+			}
+			if err := Restore(dir); err != nil || !IsOpen(dir) {
+				t.Errorf("open: %v, %v", IsOpen(dir), err)
+			}
+		})
+	}
+}

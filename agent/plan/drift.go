@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,22 +21,32 @@ import (
 // Drift is one difference between a running node and its generation.
 type Drift struct {
 	Service string `json:"service"`
-	What    string `json:"what"` // container, image, spec, mounted file, copied file, replaced container
+	What    string `json:"what"` // container, image, spec, mounted file, missing file, copied file, replaced container
 	Path    string `json:"path,omitempty"`
 	Text    string `json:"text"` // what differs, readable on its own
+
+	Lost bool `json:"-"` // a container that runs cannot be started again without it
 }
 
-// replaced is the What of a container that was replaced and was started again, and of one that
-// an upgrade was rolled back from.
-const replaced = "replaced container"
+const (
+	// What of a container that was replaced and was started again, and of one that an upgrade
+	// was rolled back from.
+	replaced    = "replaced container"
+	mountedFile = "mounted file"
+	missingFile = "missing file" // What of a file that an upgrade restores
+)
+
+// KeepsContainer reports whether an upgrade repairs it without replacing the service's container.
+func (d Drift) KeepsContainer() bool { return d.IsReplaced() || d.What == missingFile }
 
 // IsReplaced reports whether a container runs that is not of the generation. An upgrade
 // stops it, and replaces nothing for it.
 func (d Drift) IsReplaced() bool { return d.What == replaced }
 
 // FindDrift compares what runs with a generation: each container, its image and
-// spec, every mounted file and every copy that the container made of one. No replaced
-// container may run. What an upgrade does that has not ended is no drift.
+// spec, every mounted file and every copy that the container made of one, and what else it needs
+// to be started again. No replaced container may run. What an upgrade does that has not ended is
+// no drift.
 func FindDrift(ctx context.Context, n *node.Node, g generation.Generation) ([]Drift, error) {
 	drift := []Drift{}
 	if g.Number == 0 {
@@ -206,6 +217,7 @@ func (d *drifter) check(c containers.Container) {
 		d.add("spec", "", "container %s: %s", s.Name, change)
 	}
 	d.mounted()
+	d.missingFiles()
 	if c.State == containers.StateRunning {
 		d.copies(c.PID)
 	}
@@ -218,7 +230,7 @@ func (d *drifter) mounted() {
 	dir := d.node.Store().Config(s.Origin, s.Name)
 	description, err := node.KollaConfig(s)
 	if err != nil {
-		d.add("mounted file", dir, "%v", err)
+		d.add(mountedFile, dir, "%v", err)
 		return
 	}
 	want := map[string]generation.File{node.ConfigName: {SHA256: generation.Sum(description)}}
@@ -236,9 +248,10 @@ func (d *drifter) mounted() {
 		f, expected := want[name]
 		delete(want, name)
 		if !expected {
-			d.add("mounted file", path, "%s was added manually", path)
+			d.add(mountedFile, path, "%s was added manually", path)
 		} else if err := unchanged(path, e, f); err != nil {
-			d.add("mounted file", path, "%v", err)
+			d.add(mountedFile, path, "%v", err)
+			d.found[len(d.found)-1].Lost = name == node.ConfigName && !isJSON(path)
 		}
 		if e.IsDir() && !f.Directory {
 			return fs.SkipDir
@@ -246,13 +259,40 @@ func (d *drifter) mounted() {
 		return nil
 	})
 	if err != nil {
-		d.add("mounted file", dir, "the directory of mounted files cannot be read: %v", err)
+		d.lost(mountedFile, dir, "the directory of mounted files cannot be read: %v", err)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		path := filepath.Join(dir, name)
-		d.add("mounted file", path, "%s was removed manually", path)
+		if want[name].Part { // its directory is copied without it
+			d.add(mountedFile, path, "%s was removed manually", path)
+		} else {
+			d.lost(mountedFile, path, "%s was removed manually", path)
+		}
 	}
+}
+
+// isJSON reports whether a file has JSON. kollet-start stops if config.json has not.
+func isJSON(path string) bool {
+	data, err := os.ReadFile(path)
+	return err == nil && json.Valid(data)
+}
+
+// missingFiles checks what else the service's container mounts of its generation.
+func (d *drifter) missingFiles() {
+	for _, m := range d.node.Missing(d.service) {
+		what := mountedFile
+		if m.Restorable() {
+			what = missingFile
+		}
+		d.lost(what, m.Path, "%v", m.Err)
+	}
+}
+
+// lost adds drift without whose repair the container cannot be started again.
+func (d *drifter) lost(what, path, format string, args ...any) {
+	d.add(what, path, format, args...)
+	d.found[len(d.found)-1].Lost = true
 }
 
 // unchanged returns an error unless a mounted file is what was written.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/agent/gate/start"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
@@ -106,6 +109,8 @@ type driftNode struct {
 	container *containers.Container // nil: removed
 	config    string                // directory of the mounted files
 	root      string                // the container's file system
+	program   string                // kollet-start of its generation
+	gate      string                // the directory of its gate
 }
 
 func newDriftNode(t *testing.T) *driftNode {
@@ -123,6 +128,8 @@ func newDriftNode(t *testing.T) *driftNode {
 		t.Fatal(err)
 	}
 	d.write(d.config, node.ConfigName, string(description))
+	d.program, d.gate = filepath.Join(d.node.Store().Path(3), node.StartName), d.node.Store().Gate(3, "alpha")
+	d.check(errors.Join(gate.Make(d.gate), gate.Open(d.gate), start.Write(d.program)))
 	d.write(d.config, "alpha.conf", "a=1\n")
 	d.write(d.root, "etc/alpha/alpha.conf", "a=1\n")
 	task := d.node.Host.ProcessPath(7, "task/7")
@@ -180,6 +187,13 @@ func TestFindDrift(t *testing.T) {
 			d.check(os.Remove(d.config + "/alpha.conf"))
 			d.check(os.Mkdir(d.config+"/alpha.conf", 0o755))
 		}, []string{"mounted file alpha.conf"}},
+		{"config.json emptied", func(d *driftNode) { d.write(d.config, node.ConfigName, "") }, []string{"mounted file config.json"}},
+		{"kollet-start removed", func(d *driftNode) { d.check(os.Remove(d.program)) }, []string{"missing file ../../kollet-start"}},
+		{"kollet-start emptied", func(d *driftNode) { d.check(os.Truncate(d.program, 0)) }, []string{"missing file ../../kollet-start"}},
+		{"a directory as kollet-start", func(d *driftNode) { d.check(errors.Join(os.Remove(d.program), os.Mkdir(d.program, 0o700))) }, []string{"mounted file ../../kollet-start"}},
+		{"gate closed", func(d *driftNode) { d.check(gate.Close(d.gate)) }, []string{"missing file ../gate/open"}},
+		{"gate removed", func(d *driftNode) { d.check(os.RemoveAll(d.gate)) }, []string{"missing file ../gate/open"}},
+		{"a file as gate", func(d *driftNode) { d.check(errors.Join(os.RemoveAll(d.gate), os.WriteFile(d.gate, nil, 0o600))) }, []string{"mounted file ../gate/open"}},
 		{"directory removed", func(d *driftNode) { d.check(os.RemoveAll(d.config)) }, []string{"mounted file ."}},
 
 		{"copied file edited", func(d *driftNode) { d.write(d.root, copied, "a=2\n") }, []string{"copied file " + copied}},
@@ -232,7 +246,7 @@ func TestFindDrift(t *testing.T) {
 			var got []string
 			for _, f := range drift {
 				path := f.Path
-				if f.What == "mounted file" {
+				if f.What == mountedFile || f.What == missingFile {
 					if path, err = filepath.Rel(d.config, path); err != nil {
 						t.Fatal(err)
 					}
@@ -244,6 +258,32 @@ func TestFindDrift(t *testing.T) {
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q\n%+v", got, c.want, drift)
+			}
+		})
+	}
+}
+
+// A container that runs cannot be started again without some of its files.
+func TestLostFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*driftNode)
+		lost   bool
+	}{
+		"a file edited":        {func(d *driftNode) { d.write(d.config, "alpha.conf", "a=2\n") }, false},
+		"a file removed":       {func(d *driftNode) { d.check(os.Remove(d.config + "/alpha.conf")) }, true},
+		"config.json edited":   {func(d *driftNode) { d.write(d.config, node.ConfigName, "{}") }, false},
+		"config.json emptied":  {func(d *driftNode) { d.write(d.config, node.ConfigName, "") }, true},
+		"all files removed":    {func(d *driftNode) { d.check(os.RemoveAll(d.config)) }, true},
+		"kollet-start removed": {func(d *driftNode) { d.check(os.Remove(d.program)) }, true},
+		"a file as gate":       {func(d *driftNode) { d.check(errors.Join(os.RemoveAll(d.gate), os.WriteFile(d.gate, nil, 0o600))) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDriftNode(t)
+			c.change(d)
+			d.node.Engine = shelf{all: []containers.Container{*d.container}}
+			drift, err := FindDrift(t.Context(), d.node, generation.Generation{Number: 4, Services: []generation.Service{d.service}})
+			if err != nil || len(drift) != 1 || drift[0].Lost != c.lost {
+				t.Errorf("got %+v, %v", drift, err)
 			}
 		})
 	}

@@ -96,7 +96,7 @@ func Make(ctx context.Context, n *node.Node, t *target.Target, current generatio
 			change.Image.InsteadOf = s.InsteadOf
 		}
 		for _, d := range p.Drift {
-			if d.Service == s.Name && !d.IsReplaced() {
+			if d.Service == s.Name && !d.KeepsContainer() {
 				change.Repair = append(change.Repair, d.Text)
 				change.Action = Replace
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -58,9 +59,9 @@ func (t *transaction) inside(c containers.Container) ([]guest.Guest, error) {
 	return t.node.GuestFinder().Inside(pids)
 }
 
-// checkLost refuses to replace containers that run although their generation is gone: the state
-// directory was lost, or restored from an older copy. What they mount went with it, so once
-// they are stopped, nothing can start them again.
+// checkLost refuses to replace containers that run although their generation is gone, or a file of
+// it that they need: the state directory was lost, damaged, or restored from an older copy. What
+// they mount went with it, so once they are stopped, nothing can start them again.
 func (t *transaction) checkLost(all []containers.Container) error {
 	var lost []string
 	for _, c := range all {
@@ -68,11 +69,14 @@ func (t *transaction) checkLost(all []containers.Container) error {
 		if number == 0 || c.State.Stopped() {
 			continue
 		}
+		name := fmt.Sprintf("%s of generation %d", c.Spec.Name, number)
 		_, err := os.Stat(t.node.Store().Path(number))
 		if errors.Is(err, fs.ErrNotExist) {
-			lost = append(lost, fmt.Sprintf("%s of generation %d", c.Spec.Name, number))
+			lost = append(lost, name)
 		} else if err != nil {
 			return err
+		} else if path := t.lostFile(c); path != "" {
+			lost = append(lost, fmt.Sprintf("%s (%s)", name, path))
 		}
 	}
 	if len(lost) == 0 {
@@ -80,4 +84,22 @@ func (t *transaction) checkLost(all []containers.Container) error {
 	}
 	slices.Sort(lost)
 	return t.refuse(fmt.Errorf("check: there is no way back from this: running, but with files that are gone from %s, are %s; restore the latest state of that directory if there is a copy", t.node.Generations(), strings.Join(lost, ", ")))
+}
+
+// lostFile returns the first file without which a container of the old generation cannot be
+// started again; empty if it has all.
+func (t *transaction) lostFile(c containers.Container) string {
+	if !belongs(t.from, c) {
+		return ""
+	}
+	for _, d := range t.plan.Drift {
+		if !d.Lost || d.Service != c.Spec.Labels[node.LabelService] {
+			continue
+		}
+		if rel, err := filepath.Rel(t.node.Generations(), d.Path); err == nil {
+			return rel
+		}
+		return d.Path
+	}
+	return ""
 }

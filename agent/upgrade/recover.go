@@ -87,6 +87,9 @@ func recoverLocked(ctx context.Context, n *node.Node, complete func(*transaction
 	}
 	n.RestoreLink()
 	if !r.Found {
+		if current, err := n.Current(); err == nil {
+			n.RestoreFiles(current)
+		}
 		redactor := &target.Target{Redactor: target.RedactorOf(n)}
 		if err := enableService(ctx, n, nil, redactor); err != nil {
 			n.Note("", "warning: %v", err)
@@ -170,6 +173,7 @@ func (t *transaction) completeCommit(ctx context.Context, complete func(*transac
 	if t.to, err = t.node.Store().Load(t.to.Number); err != nil {
 		return node.NeedsOperator{Err: err}
 	}
+	t.node.RestoreFiles(t.to)
 	return complete(t, ctx)
 }
 
@@ -181,6 +185,7 @@ func (t *transaction) completeOrLeave(ctx context.Context) error {
 
 // undoRecorded undoes the steps that the journal says were started.
 func (t *transaction) undoRecorded(ctx context.Context, records []journal.Record) error {
+	t.node.RestoreFiles(t.from)
 	to, err := t.node.Store().Load(t.to.Number)
 	if err == nil {
 		t.to = to

@@ -92,7 +92,7 @@ func (t *transaction) selectReplacements() {
 	for _, s := range t.target.With(t.images) {
 		s.Origin = t.to.Number
 		old, ok := t.from.Service(s.Name)
-		drifted := slices.ContainsFunc(t.plan.Drift, func(d plan.Drift) bool { return d.Service == s.Name && !d.IsReplaced() })
+		drifted := slices.ContainsFunc(t.plan.Drift, func(d plan.Drift) bool { return d.Service == s.Name && !d.KeepsContainer() })
 		if ok && !drifted && old.Fingerprint() == s.Fingerprint() && !t.replacesDependency(s) {
 			s.Origin = old.Origin
 		}

@@ -15,9 +15,10 @@ func (a *app) verify() *cobra.Command {
 		Short: "Report drift from the current generation",
 		Long: `Verify compares the node with its current generation: each container, its image
 and settings, the files that are mounted into it, and the copies that it made of
-them, with directories and links. Differences are changes that were made manually;
-` + "`kollet upgrade`" + ` repairs them by replacing the service. What an upgrade has replaced
-that is running, or was interrupted, is not compared. Verify itself changes nothing.` + exitHelp(map[int]string{
+them, with directories and links. Differences are changes that were made manually; ` + "`kollet upgrade`" + ` repairs
+them by replacing the service. A missing file that kollet can make again, such as a gate, is restored,
+and the service is not replaced. What an upgrade has replaced that is running, or was
+interrupted, is not compared. Verify itself changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "nothing differs",
 			exitFailed: "something differs, an upgrade was interrupted, or the comparison failed",
 		}, exitDone, exitFailed, exitInput, exitOperator),

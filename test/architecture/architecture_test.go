@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"agent/fetch":  {"agent/archive", "agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},
 	"agent/plan":   {"agent/generation", "agent/node", "agent/printable", "agent/target", "agent/wary", "containers"},
 	"agent/target": {"agent/generation", "agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/wary", "configs", "configs/redact", "configs/report", "containers"},
-	"agent/node": {"agent/durable", "agent/format", "agent/gate", "agent/generation", "agent/guest", "agent/host", "agent/journal", "agent/nodefile", "agent/wary",
+	"agent/node": {"agent/durable", "agent/format", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/host", "agent/journal", "agent/nodefile", "agent/wary",
 		"configs", "configs/kolla", "containers"},
 
 	"agent/archive":    {"agent/wary"},

@@ -22,6 +22,8 @@ func TestLostState(t *testing.T) {
 		t.Run("an upgrade replaces the containers", func(t *testing.T) { lostAndReplaced(t, p) })
 		t.Run("an upgrade replaces the containers after an older copy was restored", func(t *testing.T) { restoredAndReplaced(t, p) })
 		t.Run("the link to the current generation is lost", func(t *testing.T) { linkLost(t, p) })
+		t.Run("files that can be made again are lost", func(t *testing.T) { filesRestored(t, p) })
+		t.Run("the config files of a service are lost", func(t *testing.T) { configLost(t, p) })
 		t.Run("guests keep running when it is lost", func(t *testing.T) { lostWithGuests(t, p) })
 		t.Run("guests keep running when an older copy is restored", func(t *testing.T) { restoredWithGuests(t, p) })
 		t.Run("a guest whose state directory was moved is not touched", func(t *testing.T) { movedWithGuests(t, p) })
@@ -201,4 +203,38 @@ func movedWithGuests(t *testing.T, p *protocol) {
 	check(t, os.Rename(n.Path("/moved"), n.Path(node.StateDir)))
 	contains(t, n.Must(0, "upgrade", "--force").Stdout, "1 guest kept running")
 	n.endGuests(firstGuest, secondGuest)
+}
+
+// What containers that run need to be started again, and what does not depend on the node file,
+// is made again before anything is stopped: a rollback starts the old container.
+func filesRestored(t *testing.T, p *protocol) {
+	for name, lose := range map[string]func(dir string) error{
+		"the gate":              func(dir string) error { return os.RemoveAll(dir + "/alpha/gate") },
+		"the gate is closed":    func(dir string) error { return os.Remove(dir + "/alpha/gate/open") },
+		"kollet-start":          func(dir string) error { return os.Remove(dir + "/kollet-start") },
+		"kollet-start is empty": func(dir string) error { return os.Truncate(dir+"/kollet-start", 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := p.node(t)
+			n.Must(0, "bootstrap")
+			check(t, lose(n.Path(node.StateDir+"/generations/000001")))
+			contains(t, n.Must(1, "verify").All(), "alpha", "missing file", "generations/000001/")
+			p.replaceCommand(n, "two", "command: [fail, x]")
+			contains(t, n.Must(1, "upgrade").All(), "it was restored", "the node is back on generation 1")
+			if word := answer(t, "127.0.0.1:7001"); word != "one" {
+				t.Errorf("alpha answers %q", word)
+			}
+			n.Must(0, "verify")
+		})
+	}
+}
+
+func configLost(t *testing.T, p *protocol) {
+	n := p.node(t)
+	n.Must(0, "bootstrap")
+	check(t, os.RemoveAll(n.Path(node.StateDir+"/generations/000001/alpha/config")))
+	p.configure(n, "v2", "two", "")
+	contains(t, n.leaves(1, "upgrade").All(), "nothing was touched", "alpha of generation 1 (000001/alpha/config)", "`kollet upgrade --force` continues")
+	n.Must(0, "upgrade", "--force")
+	n.Must(0, "verify")
 }
