@@ -42,10 +42,11 @@ func (j *Journal) Reserve() error {
 // Release frees the space that Reserve keeps for others than the journal. It may be
 // called again.
 func (j *Journal) Release() error {
-	if err := os.Remove(reserve(j.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("free the space that is reserved for a rollback: %w", durable.Explain(err))
+	err := unix.Unlink(reserve(j.dir))
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EISDIR) { // Reserve refused a directory
+		return nil
 	}
-	return nil
+	return fmt.Errorf("free the space that is reserved for a rollback: unlink %s: %w", reserve(j.dir), durable.Explain(err))
 }
 
 // reserve is the file that takes up space until a rollback needs it.

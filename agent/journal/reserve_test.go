@@ -2,6 +2,7 @@ package journal
 
 import (
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -82,5 +83,23 @@ func TestReserveLeftByCrash(t *testing.T) {
 	}
 	if numbers, err := List(dir); err != nil || len(numbers) != 1 {
 		t.Errorf("%v, %v", numbers, err)
+	}
+}
+
+// A directory in the place of the reserve holds no space, and says what to do. It is not removed.
+func TestReserveIsADirectory(t *testing.T) {
+	dir := t.TempDir()
+	j := create(t, dir, 7)
+	if err := os.MkdirAll(reserve(dir)+"/x", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Reserve(); err == nil || !strings.HasSuffix(err.Error(), reserve(dir)+": is a directory; move away the directory that is in the place of a file") {
+		t.Errorf("got %v", err)
+	}
+	if err := j.Release(); err != nil {
+		t.Errorf("nothing was reserved: %v", err)
+	}
+	if _, err := os.Stat(reserve(dir) + "/x"); err != nil {
+		t.Error(err)
 	}
 }
