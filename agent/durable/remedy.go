@@ -19,6 +19,8 @@ var remedies = []struct {
 	{unix.EIO, "its disk may be failing: look at the kernel's log"},
 	{unix.EACCES, "run kollet as root"},
 	{unix.EPERM, "run kollet as root"},
+	{unix.EMFILE, "allow kollet more open files (`ulimit -n`, or LimitNOFILE= of its unit)"},
+	{unix.ENFILE, "allow the machine more open files (sysctl fs.file-max)"},
 	{unix.ENOTDIR, "move away what is in the place of a directory"},
 	{unix.EISDIR, "move away the directory that is in the place of a file"},
 }

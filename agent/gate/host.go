@@ -76,7 +76,7 @@ func Wait(ctx context.Context, dir string, first Process) error {
 			return errors.New(printable.Reason(string(line)))
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return tampered(err)
+			return broken(dir, err)
 		}
 		if exited {
 			return fmt.Errorf("%w: see its log", ErrExited)
@@ -102,7 +102,7 @@ func intact(dir string) error {
 	}{{FileFIFO, unix.S_IFIFO, false}, {FileReady, unix.S_IFREG, true}, {FileOpen, unix.S_IFREG, true}} {
 		err := wary.Check(filepath.Join(dir, file.name), file.kind)
 		if err != nil && !(file.optional && errors.Is(err, fs.ErrNotExist)) {
-			return tampered(err)
+			return broken(dir, err)
 		}
 	}
 	return RequireClosed(dir)
@@ -117,7 +117,19 @@ func RequireClosed(dir string) error {
 	return nil
 }
 
-// tampered explains an error that kollet and kollet-start did not cause.
+// broken explains an error about a file in a gate directory. Only if the file is missing or is
+// something else, the container may have done it: kollet and kollet-start did not.
+func broken(dir string, err error) error {
+	_, kind := errors.AsType[*wary.KindError](err)
+	switch missing := errors.Is(err, fs.ErrNotExist); {
+	case missing && !exists(dir):
+		return fmt.Errorf("the gate was removed with its directory: %w", err)
+	case missing || kind:
+		return tampered(err)
+	}
+	return fmt.Errorf("look at the gate: %w", err)
+}
+
 func tampered(err error) error {
 	return fmt.Errorf("the container changed its gate: %w; do not trust its image", err)
 }
@@ -130,14 +142,14 @@ func Open(dir string) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600) // O_EXCL follows no link
 	if errors.Is(err, unix.EEXIST) {
 		if err := wary.Check(path, unix.S_IFREG); err != nil {
-			return tampered(err)
+			return broken(dir, err)
 		}
 	} else if err != nil {
 		return fmt.Errorf("open gate %s: %w", dir, err)
 	} else {
 		unix.Close(fd)
 	}
-	return wake(filepath.Join(dir, FileFIFO))
+	return wake(dir)
 }
 
 // Restore opens a gate again whose files were lost after kollet had opened it: the container
@@ -157,13 +169,14 @@ func Restore(dir string) error {
 
 // wake writes one byte to the FIFO. It is not an error if nothing reads it: the
 // container checks for the open file before it waits.
-func wake(fifo string) error {
+func wake(dir string) error {
+	fifo := filepath.Join(dir, FileFIFO)
 	f, err := wary.Open(unix.AT_FDCWD, fifo, unix.O_WRONLY, unix.S_IFIFO)
 	switch {
 	case errors.Is(err, unix.ENXIO): // no reader, fifo(7)
 		return nil
 	case err != nil:
-		return tampered(err)
+		return broken(dir, err)
 	}
 	defer f.Close()
 	_, err = unix.Write(int(f.Fd()), []byte{1})
@@ -177,7 +190,7 @@ func wake(fifo string) error {
 func Sync(dir string) error {
 	file, err := wary.Open(unix.AT_FDCWD, filepath.Join(dir, FileOpen), unix.O_RDONLY, unix.S_IFREG)
 	if err != nil {
-		return tampered(err)
+		return broken(dir, err)
 	}
 	defer file.Close()
 	parent, err := os.Open(dir)

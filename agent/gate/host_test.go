@@ -375,3 +375,32 @@ func TestRestore(t *testing.T) {
 		})
 	}
 }
+
+// Not every error about a gate is its container's doing.
+func TestNotTheContainer(t *testing.T) {
+	dir := made(t)
+	few := func(limit uint64) (before unix.Rlimit) {
+		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: before.Max}); err != nil {
+			t.Fatal(err)
+		}
+		return before
+	}
+	if err := Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	before := few(0)
+	opened, synced := Open(dir), Sync(dir)
+	few(before.Cur)
+	gone := filepath.Join(t.TempDir(), "none")
+	for name, err := range map[string]error{"open": opened, "sync": synced, "open what is gone": Open(gone), "sync what is gone": Sync(gone)} {
+		if err == nil || strings.Contains(err.Error(), "do not trust") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if !errors.Is(opened, unix.EMFILE) || !errors.Is(synced, unix.EMFILE) {
+		t.Errorf("got %v, %v", opened, synced)
+	}
+}

@@ -50,7 +50,7 @@ func Create(dir string, begin Record, now func() time.Time) (*Journal, error) {
 	begin.Event = Begin
 	err = j.Append(begin)
 	if err == nil {
-		err = durable.SyncDir(dir)
+		err = durable.Explain(durable.SyncDir(dir))
 	}
 	if err != nil {
 		return nil, errors.Join(err, j.remove())

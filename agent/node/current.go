@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/format"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
@@ -59,6 +62,9 @@ func (n *Node) CurrentNumber() (int, error) {
 func (n *Node) unreadable(err error) error {
 	if _, other := errors.AsType[*format.UnknownError](err); err == nil || other {
 		return err // another version can read it, and the error says so
+	}
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return durable.Explain(err) // nothing is wrong with it
 	}
 	return NeedsOperator{Err: fmt.Errorf("%w; restore it from a backup, or have %s point to an earlier generation and run `kollet upgrade`", err, n.Store().Link())}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
@@ -97,5 +99,28 @@ func TestLostLink(t *testing.T) {
 				t.Errorf("restored: %d, %v, %v", linked, err, n.LostLink())
 			}
 		})
+	}
+}
+
+// A record that cannot be opened because too many files are open needs no backup.
+func TestCurrentWithFewFiles(t *testing.T) {
+	n := withJournals(t, []int{1}, nil)
+	if err := n.Store().SetCurrent(1); err != nil {
+		t.Fatal(err)
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	few := unix.Rlimit{Cur: 0, Max: before.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	_, err := n.Current()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if _, operator := errors.AsType[NeedsOperator](err); operator || err == nil || !strings.Contains(err.Error(), "more open files") || strings.Contains(err.Error(), "backup") {
+		t.Errorf("got %v", err)
 	}
 }

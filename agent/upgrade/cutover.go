@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/agent/host"
@@ -93,7 +94,7 @@ func (t *transaction) openAll(ctx context.Context, stopping []oldTask, starting 
 			return err
 		}
 		if err := gate.Open(t.node.Store().Gate(t.to.Number, name)); err != nil {
-			return fmt.Errorf("open the gate of %s: %w", name, err)
+			return fmt.Errorf("open the gate of %s: %w", name, durable.Explain(err))
 		}
 		task.opened = t.node.Host.Now()
 		for _, old := range stopping {

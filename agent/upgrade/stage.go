@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kollet/kollet/agent/doctor"
+	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/fetch"
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/gate/start"
@@ -178,7 +179,7 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 	}
 	defer first.Close()
 	if err := gate.Wait(ctx, t.node.Store().Gate(t.to.Number, s.Name), first); err != nil {
-		return fmt.Errorf("%w%s", err, t.node.LogTail(context.WithoutCancel(ctx), id))
+		return fmt.Errorf("%w%s", durable.Explain(err), t.node.LogTail(context.WithoutCancel(ctx), id))
 	}
 	return nil
 }

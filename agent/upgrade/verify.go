@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/health"
@@ -233,7 +234,7 @@ func (t *transaction) syncGates() error {
 			continue
 		}
 		if err := gate.Sync(t.node.Store().Gate(t.to.Number, s.Name)); err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
+			return fmt.Errorf("%s: %w", s.Name, durable.Explain(err))
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 
 	"agent": {"agent/doctor", "agent/fetch", "agent/firstboot", "agent/fit", "agent/generation", "agent/guest", "agent/health", "agent/host", "agent/journal",
 		"agent/node", "agent/nodefile", "agent/plan", "agent/quiesce", "agent/target", "agent/upgrade", "containers", "containers/failure"},
-	"agent/upgrade": {"agent/doctor", "agent/fetch", "agent/fit", "agent/format", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/health", "agent/host",
+	"agent/upgrade": {"agent/doctor", "agent/durable", "agent/fetch", "agent/fit", "agent/format", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/health", "agent/host",
 		"agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/plan", "agent/printable", "agent/quiesce", "agent/target", "configs/ini", "containers"},
 	"agent/doctor": {"agent/generation", "agent/health", "agent/host", "agent/node", "agent/nodefile", "agent/openstack", "agent/quiesce", "agent/target", "containers"},
 	"agent/fetch":  {"agent/archive", "agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},
