@@ -50,8 +50,8 @@ func (n *Node) Missing(s generation.Service) []Missing {
 }
 
 // RestoreFiles restores what the containers of the generation that runs miss. They do not need
-// it before they are started again, so it is no error if that fails: an upgrade refuses to stop
-// them then.
+// it before they are started again, so a failure is only noted: an upgrade then refuses to
+// stop them.
 func (n *Node) RestoreFiles(g generation.Generation) {
 	for _, s := range g.Services {
 		for _, m := range n.Missing(s) {

@@ -96,6 +96,7 @@ func policyChanges(old, new generation.Service) []string {
 		{"requires", old.Requires, new.Requires},
 		{"guests", old.Guests, new.Guests},
 		{"listed_as", old.ListedAs, new.ListedAs},
+		{"problems", old.Problems, new.Problems},
 		{"version", old.Version, new.Version},
 	} {
 		if !equal(key.old, key.new) { // their values would fill the screen

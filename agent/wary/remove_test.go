@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -76,12 +75,8 @@ func TestRemoveAllDeep(t *testing.T) {
 		}
 		nest(t, at, 7000)
 	}
-	began := time.Now()
 	if err := wary.RemoveAll(t.Context(), tree); err != nil {
 		t.Errorf("%.500v", err)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("took %v", took)
 	}
 	if _, err := os.Lstat(tree); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("left: %v", err)
