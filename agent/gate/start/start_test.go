@@ -54,6 +54,7 @@ func beside(t *testing.T) {
 }
 
 func TestWrite(t *testing.T) {
+	beside(t)
 	path := filepath.Join(t.TempDir(), "program")
 	for range 2 { // the second time over what is there
 		if err := Write(path); err != nil {
@@ -70,6 +71,7 @@ func TestWrite(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	beside(t)
 	for _, c := range []struct {
 		name   string
 		damage func(path string) error
