@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,18 +27,47 @@ func (t *transaction) checkHosts(all []containers.Container) error {
 			continue
 		}
 		t.hosts[service] = true
-		inside, err := t.inside(c)
-		if err != nil {
-			return fmt.Errorf("check guests in container %s: %w", c.Spec.Name, err)
-		}
-		for _, g := range inside {
-			if g.Generation == 0 {
-				return fmt.Errorf("check: guest %s (process %d) runs in container %s, but was not started with %s: if that directory was moved, move it back; otherwise migrate the guest or shut it down",
-					g.Name, g.PID, c.Spec.Name, t.node.State())
-			}
+		if err := t.checkInside(c); err != nil {
+			return fmt.Errorf("check: %w", err)
 		}
 	}
 	return nil
+}
+
+// checkManual refuses to replace a container with guests that was created manually under a
+// service's name. all are the node's own.
+func (t *transaction) checkManual(ctx context.Context, all []containers.Container) error {
+	for _, s := range t.from.Services {
+		if slices.ContainsFunc(all, func(c containers.Container) bool { return c.Spec.Name == s.Name }) {
+			continue
+		}
+		if _, err := t.running(ctx, group{{name: s.Name}}); err != nil {
+			return fmt.Errorf("check: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkInside refuses to stop a container in which strangers run.
+func (t *transaction) checkInside(c containers.Container) error {
+	strangers, err := t.strangers(c)
+	if err != nil || len(strangers) == 0 {
+		return err
+	}
+	g := strangers[0]
+	return fmt.Errorf("guest %s (process %d) runs in container %s, but was not started with %s: if that directory was moved, move it back; otherwise migrate the guest or shut it down",
+		g.Name, g.PID, c.Spec.Name, t.node.State())
+}
+
+// strangers returns what looks like guests in a container and was not started with this state
+// directory, or not in a container of kollet's.
+func (t *transaction) strangers(c containers.Container) ([]guest.Guest, error) {
+	inside, err := t.inside(c)
+	if err != nil {
+		return nil, fmt.Errorf("find guests in container %s: %w", c.Spec.Name, err)
+	}
+	ours := c.Spec.Labels[node.LabelNode] == t.node.State()
+	return slices.DeleteFunc(inside, func(g guest.Guest) bool { return ours && g.Generation != 0 }), nil
 }
 
 // inside returns what looks like guests in a container.

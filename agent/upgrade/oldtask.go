@@ -18,8 +18,8 @@ import (
 )
 
 // running finds the containers that a group's cut over has to stop: those of its
-// services, and any that an operator created manually under a service's name. A
-// container that is paused or that the engine will start again is one of them.
+// services, and any that an operator created manually under a service's name, which may have no
+// guests. A container that is paused or that the engine will start again is one of them.
 func (t *transaction) running(ctx context.Context, g group) (map[string][]string, error) {
 	old := map[string][]string{}
 	for _, m := range g {
@@ -41,9 +41,13 @@ func (t *transaction) running(ctx context.Context, g group) (map[string][]string
 		if err != nil {
 			return nil, err
 		}
-		if !manual.State.Stopped() && !slices.Contains(old[m.name], manual.ID) {
-			old[m.name] = append(old[m.name], manual.ID)
+		if manual.State.Stopped() || slices.Contains(old[m.name], manual.ID) {
+			continue
 		}
+		if err := t.checkInside(manual); err != nil {
+			return nil, err
+		}
+		old[m.name] = append(old[m.name], manual.ID)
 	}
 	return old, nil
 }

@@ -285,3 +285,36 @@ func holdExit(t *testing.T, pid int) (release func()) {
 	}
 	return func() { close(released); <-done }
 }
+
+// Neither a cutover nor what follows a commit ends guests in a container that an operator
+// created under a service's name, whatever they were started with.
+func TestGuestsInAManualContainer(t *testing.T) {
+	for name, generation := range map[string]int{"started with nothing of kollet's": 0, "started with the gate of a generation": 1} {
+		t.Run(name, func(t *testing.T) { guestsInAManualContainer(t, generation) })
+	}
+}
+
+func guestsInAManualContainer(t *testing.T, number int) {
+	n := newCutoverNode(t)
+	first, qemu := n.start("/docker/manual", loop), n.start("/docker/manual", loop)
+	n.list("/docker/manual", first, qemu)
+	n.guestOf(qemu.Process.Pid, 1, "vm", "uuid-vm")
+	if number == 0 {
+		n.write(fmt.Sprintf("proc/%d/mountinfo", qemu.Process.Pid), "")
+	}
+	engine := &wards{manual: containers.Container{ID: "manual", State: containers.StateRunning, PID: first.Process.Pid, Spec: containers.Spec{Name: "a"}}}
+	n.node.Engine = engine
+	tx := newTransaction(n.node, nil, generation.Generation{Number: 1, Services: []generation.Service{{Name: "a", Origin: 1}}})
+	_, err := tx.running(t.Context(), group{{name: "a"}})
+	for _, err := range []error{err, tx.checkManual(t.Context(), nil)} {
+		if err == nil || !strings.Contains(err.Error(), "guest vm") || !strings.Contains(err.Error(), "migrate the guest or shut it down") {
+			t.Errorf("it may be stopped: %v", err)
+		}
+	}
+	if err := tx.evict(t.Context(), generation.Service{Name: "a", Guests: &nodefile.Guests{}}, "a2"); err != nil {
+		t.Error(err)
+	}
+	if want := []string{"update manual "}; !slices.Equal(engine.did, want) || len(n.notes) != 1 || !strings.Contains(n.notes[0], "is a-manual now, and still runs, because guest vm") {
+		t.Errorf("did %q, want %q; said %q", engine.did, want, n.notes)
+	}
+}

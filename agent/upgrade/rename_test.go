@@ -79,12 +79,12 @@ func (e *silent) Remove(context.Context, string) error { return containers.ErrUn
 // What follows a commit is tried again as a whole if the engine does not answer.
 func TestEngineThatIsAwayAfterACommit(t *testing.T) {
 	e := &silent{}
-	n := &node.Node{Root: t.TempDir(), Engine: e}
+	n := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: e}
 	tx := newTransaction(n, nil, generation.Generation{Number: 1})
 	if err := tx.name(t.Context(), made("a", 1), generation.Service{Name: "a"}); !errors.Is(err, containers.ErrUnreachable) || e.updates != 1 {
 		t.Errorf("name: %d updates, %v", e.updates, err)
 	}
-	if err := tx.evict(t.Context(), "a", "a1"); !errors.Is(err, containers.ErrUnreachable) {
+	if err := tx.evict(t.Context(), generation.Service{Name: "a"}, "a1"); !errors.Is(err, containers.ErrUnreachable) {
 		t.Errorf("evict: %v", err)
 	}
 }

@@ -41,6 +41,9 @@ func (t *transaction) check(ctx context.Context) error {
 	if err := t.checkHosts(all); err != nil {
 		return err
 	}
+	if err := t.checkManual(ctx, all); err != nil {
+		return err
+	}
 	if err := t.checkLost(all); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/kollet/kollet/agent/fetch"
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
@@ -153,7 +154,7 @@ func (t *transaction) promote(ctx context.Context, s generation.Service, all []c
 	if err != nil {
 		return err
 	}
-	if err := t.evict(ctx, s.Name, c.ID); err != nil {
+	if err := t.evict(ctx, s, c.ID); err != nil {
 		return err
 	}
 	if err := t.name(ctx, c, s); err != nil { // before, see startAgain
@@ -185,27 +186,47 @@ func (t *transaction) name(ctx context.Context, c containers.Container, s genera
 	return update(c.Spec.Name)
 }
 
-// evict removes a container that was created manually under a service's name. The
-// cut over stopped it.
-func (t *transaction) evict(ctx context.Context, name, id string) error {
-	other, err := t.node.Engine.Inspect(ctx, name)
+// evict removes a container that was created manually under a service's name: the cutover
+// stopped it, or it came later. One that has guests loses its name only.
+func (t *transaction) evict(ctx context.Context, s generation.Service, id string) error {
+	other, err := t.node.Engine.Inspect(ctx, s.Name)
 	if errors.Is(err, containers.ErrNotFound) || err == nil && (other.ID == id || other.Spec.Labels[node.LabelNode] != "") {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := t.node.Engine.Stop(ctx, other.ID, 0); err != nil {
-		return err
-	}
-	err = t.node.Engine.Remove(ctx, other.ID)
-	if unanswering(err) {
-		return err
-	}
+	guests, err := t.strangers(other)
 	if err != nil {
-		t.node.Note(name, "kept the container that was created manually under its name: %v", err)
-		return nil
+		return err
 	}
-	t.node.Note(name, "removed the container that was created manually under its name")
+	if len(guests) > 0 {
+		return t.sendAway(ctx, s.Name, other, guests[0])
+	}
+	s.StopGracePeriod = 0
+	if err := stopSafely(ctx, t.node, other, s); err != nil {
+		return err
+	}
+	return t.noteEvicted(s.Name, "removed the container that was created manually under its name", t.node.Engine.Remove(ctx, other.ID))
+}
+
+// sendAway takes a service's name from a container with guests, and leaves it running.
+func (t *transaction) sendAway(ctx context.Context, service string, c containers.Container, g guest.Guest) error {
+	name := fmt.Sprintf("%s-%.12s", service, c.ID)
+	said := fmt.Sprintf("warning: the container that was created manually under its name is %s now, and still runs, because guest %s (process %d) runs in it; migrate its guests or shut them down, then remove it",
+		name, g.Name, g.PID)
+	return t.noteEvicted(service, said, t.node.Engine.Update(ctx, c.ID, name, c.Spec.Restart))
+}
+
+// noteEvicted notes what became of a container that was created manually.
+func (t *transaction) noteEvicted(service, said string, err error) error {
+	switch {
+	case unanswering(err):
+		return err
+	case err != nil:
+		t.node.Note(service, "kept the container that was created manually under its name: %v", err)
+	default:
+		t.node.Note(service, "%s", said)
+	}
 	return nil
 }

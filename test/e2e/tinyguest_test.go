@@ -3,7 +3,9 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +23,9 @@ func TestTinyGuests(t *testing.T) {
 		t.Run("one that is born in the last moment of the old libvirt keeps running", func(t *testing.T) { bornLast(t, p) })
 		t.Run("one that is born in a rollback keeps running", func(t *testing.T) { bornInRollback(t, p) })
 		t.Run("what another service calls a guest is none", func(t *testing.T) { pretended(t, p) })
+		if p.engine.Name == "docker" { // kollet finds no other container by its name on containerd
+			t.Run("one in a container that was created manually keeps it", func(t *testing.T) { inManualContainer(t, p) })
+		}
 		t.Run("recovery protects them without the record of what is rolled back", func(t *testing.T) { damagedRecord(t, p) })
 	})
 }
@@ -159,6 +164,55 @@ func damagedRecord(t *testing.T, p *protocol) {
 		t.Errorf("alpha runs in another container: %+v", now)
 	}
 	n.endGuests(firstGuest, secondGuest)
+}
+
+// inManualContainer has an operator put a container with a guest in the place of alpha, after its
+// cutover and again after the commit.
+func inManualContainer(t *testing.T, p *protocol) {
+	n := newNodeOn(t, p.engine)
+	docker := func(args ...string) {
+		t.Helper()
+		out, err := exec.Command("docker", append([]string{"--host", p.engine.Address}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("docker %q: %v: %s", args, err, out)
+		}
+	}
+	replace := func(address string) {
+		docker("run", "--detach", "--name", "alpha", "--network", "host", "--pid", "host", p.registry.Addr+"/test/tiny:v1", "host", address, thirdGuest)
+		n.processOf("qemu-system-x86_64", "-name", "guest="+thirdGuest)
+	}
+	p.hosting(n, "v1", firstGuest, answers)
+	n.Must(0, "bootstrap")
+	p.hosting(n, "v2", secondGuest, "[sulk]")
+	var out strings.Builder
+	upgrade := n.Command("upgrade", "--force") // tiny guests run on no QEMU whose version could be asked
+	upgrade.Stdout, upgrade.Stderr = &out, &out
+	check(t, upgrade.Start())
+	awaitJournal(t, n, 2, "verify")
+	docker("rename", "alpha", "alpha-old")
+	replace("127.0.0.1:7009")
+	docker("run", "--detach", "--name", "answers", "--network", "host", p.registry.Addr+"/test/tiny:v1", "serve", "127.0.0.1:7002") // for beta
+	if err := upgrade.Wait(); err != nil {
+		t.Errorf("upgrade: %v", err)
+	}
+	contains(t, out.String(), "alpha: warning: the container that was created manually under its name is alpha-", "guest "+thirdGuest)
+	n.processOf("qemu-system-x86_64", "-name", "guest="+thirdGuest)
+	docker("rm", "--force", "answers")
+	for _, pid := range nodetest.Processes("qemu-system-x86_64", "-name", "guest="+thirdGuest) {
+		number, err := strconv.Atoi(pid)
+		check(t, err)
+		check(t, syscall.Kill(number, syscall.SIGKILL))
+	}
+
+	docker("stop", "alpha")
+	docker("rename", "alpha", "alpha-old2")
+	replace("127.0.0.1:7010")
+	p.hosting(n, "v1", secondGuest, answers)
+	contains(t, n.Must(1, "upgrade", "--force").Stderr, "nothing was touched", "guest "+thirdGuest, "migrate the guest or shut it down")
+	n.processOf("qemu-system-x86_64", "-name", "guest="+thirdGuest)
+	docker("rm", "--force", "alpha")
+	n.Must(0, "upgrade", "--force")
+	n.endGuests(firstGuest)
 }
 
 // mallory has no privileges, and is not said to start guests.
