@@ -74,14 +74,14 @@ func (h Host) resolve(process, path string) (mountinfo.Info, error) {
 	return at, nil
 }
 
-// Origin is a directory by its file system's device and its path in there, which are the same in
+// Origin is a directory, or a file, by its file system's device and its path in there, which are the same in
 // all mount namespaces.
 type Origin struct {
 	Major, Minor int
-	Path         string // empty: no directory
+	Path         string // empty: none
 }
 
-// OriginOf returns the origin of a directory, whose path is absolute and has no symbolic links.
+// OriginOf returns the origin of a directory or a file, whose path is absolute and has no symbolic links.
 func (h Host) OriginOf(path string) (Origin, error) {
 	m, err := h.mountOf(path)
 	if err != nil || m.Mountpoint == "" {
@@ -91,7 +91,7 @@ func (h Host) OriginOf(path string) (Origin, error) {
 	return Origin{m.Major, m.Minor, filepath.Join(m.Root, below)}, err
 }
 
-// MountedAt returns the directory that a process has mounted at target, the zero Origin if none.
+// MountedAt returns the directory or file that a process has mounted at target, the zero Origin if none.
 // It looks at nothing in the process's file system, where a look may never end.
 // ErrExited, wrapped, if the process has exited.
 func (h Host) MountedAt(pid int, target string) (Origin, error) {

@@ -79,13 +79,18 @@ func (n *Node) ContainerSpec(s generation.Service, number int) containers.Spec {
 	spec.Command = s.Argv
 	spec.Env = map[string]string{"KOLLA_SERVICE_NAME": s.Name, gate.Strategy: gate.StrategyOnce}
 	maps.Copy(spec.Env, s.Spec.Env)
-	store := n.Store()
-	spec.Mounts = append(slices.Clone(s.Spec.Mounts),
-		containers.Mount{Type: containers.Bind, Source: filepath.Join(store.Path(number), StartName), Target: gate.Start, ReadOnly: true},
-		containers.Mount{Type: containers.Bind, Source: store.Gate(number, s.Name), Target: gate.Dir},
-		containers.Mount{Type: containers.Bind, Source: store.Config(number, s.Name), Target: gate.Config, ReadOnly: true},
-	)
+	spec.Mounts = append(slices.Clone(s.Spec.Mounts), n.OwnMounts(s.Name, number)...)
 	return spec.Canonical()
+}
+
+// OwnMounts returns what kollet mounts into each container of a service beside its volumes.
+func (n *Node) OwnMounts(service string, number int) []containers.Mount {
+	store := n.Store()
+	return []containers.Mount{
+		{Type: containers.Bind, Source: filepath.Join(store.Path(number), StartName), Target: gate.Start, ReadOnly: true},
+		{Type: containers.Bind, Source: store.Gate(number, service), Target: gate.Dir},
+		{Type: containers.Bind, Source: store.Config(number, service), Target: gate.Config, ReadOnly: true},
+	}
 }
 
 // KollaStart is the command of Kolla's images: it applies config.json and then

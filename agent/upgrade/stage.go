@@ -181,8 +181,38 @@ func (t *transaction) stageOne(ctx context.Context, s generation.Service) error 
 		return err
 	}
 	defer first.Close()
+	if err := t.inPlace(c, s); err != nil {
+		return err
+	}
 	if err := gate.Wait(ctx, t.node.Store().Gate(t.to.Number, s.Name), first); err != nil {
 		return fmt.Errorf("%w%s", durable.Explain(err), t.node.LogTail(context.WithoutCancel(ctx), id))
+	}
+	return nil
+}
+
+// inPlace refuses an image that redirects what kollet mounts into its container, with a link or
+// a volume: guests are recognised by the gate directory at its own path. One that has exited may
+// have said why.
+func (t *transaction) inPlace(c containers.Container, s generation.Service) error {
+	for _, m := range t.node.OwnMounts(s.Name, t.to.Number) {
+		at, err := t.node.Host.MountedAt(c.PID, m.Target)
+		if errors.Is(err, host.ErrExited) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		source, err := filepath.EvalSymlinks(m.Source)
+		if err != nil {
+			return err
+		}
+		own, err := t.node.Host.OriginOf(source)
+		if err != nil {
+			return err
+		}
+		if at != own {
+			return fmt.Errorf("image %s: what kollet mounts at %s is not there: a part of that path is a link, or a volume is mounted over it; use an image without such a path", s.Ref, m.Target)
+		}
 	}
 	return nil
 }

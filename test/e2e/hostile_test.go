@@ -14,6 +14,7 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/test/nodetest"
+	"github.com/kollet/kollet/test/tiny/image"
 )
 
 // TestHostileContainers has containers attack kollet, on both engines: without
@@ -35,6 +36,7 @@ func TestHostileContainers(t *testing.T) {
 			"a guest names a program of its own, which nobody runs":           impostorsProgram,
 			"a gate directory that is filled without end ends the stage step": floodedGate,
 			"processes that start each other again are ended":                 respawningProcesses,
+			"an image that redirects kollet's mounts fails the stage step":    redirectedMounts,
 		} {
 			t.Run(name, func(t *testing.T) { scenario(t, newHostile(t, p)) })
 		}
@@ -336,4 +338,27 @@ func respawningProcesses(t *testing.T, h *hostile) {
 	if n := left(); n > 0 {
 		t.Errorf("%d of them run on", n)
 	}
+}
+
+// redirectedMounts has images with links where kollet mounts its files.
+func redirectedMounts(t *testing.T, h *hostile) {
+	h.configure(sane)
+	h.ends(0, "bootstrap")
+	for tag, links := range map[string]map[string]string{
+		"home":      {".kollet": "/run/k", "run/k": "/tmp"},
+		"upwards":   {".kollet": "../../../../../../tmp"},
+		"gate":      {".kollet/gate": "/tmp"},
+		"config":    {"var/lib/kolla": "/run"},
+		"elsewhere": {"var/run": "/run"},
+	} {
+		image.Image{Tag: tag, Links: links}.Push(t, h.registry, "test/tiny")
+		h.configure(sane, "volumes: [/var/run/data]\n")
+		h.Write(node.DefaultNodeFile, strings.Replace(h.read(node.DefaultNodeFile), "image: tiny", "image: tiny:"+tag, 1))
+		if tag == "elsewhere" {
+			h.ends(0, "upgrade")
+			continue
+		}
+		contains(t, h.ends(1, "upgrade").Stderr, "nothing was touched: stage mallory: image ", "/test/tiny:"+tag+": what kollet mounts at /", "use an image without such a path")
+	}
+	h.outside()
 }

@@ -27,9 +27,10 @@ import (
 // content, and the service answers with its tag.
 type Image struct {
 	Tag     string
-	Program string           // name of the program in /bin; tiny if empty
-	Ballast int              // size of additional data that cannot be compressed, in bytes
-	Config  func(*v1.Config) // changes the image's configuration
+	Program string            // name of the program in /bin; tiny if empty
+	Links   map[string]string // symbolic links: path without the first slash, target
+	Ballast int               // size of additional data that cannot be compressed, in bytes
+	Config  func(*v1.Config)  // changes the image's configuration
 }
 
 // Program returns the tiny service's program, which is built once.
@@ -109,6 +110,9 @@ func (i Image) layer(t testing.TB, program string) v1.Layer {
 		check(t, w.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(files[path]))}))
 		_, err := w.Write(files[path])
 		check(t, err)
+	}
+	for _, path := range slices.Sorted(maps.Keys(i.Links)) {
+		check(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path, Linkname: i.Links[path]}))
 	}
 	check(t, w.Close())
 	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
