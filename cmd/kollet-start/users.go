@@ -49,11 +49,22 @@ func readNames(root string) (names, error) {
 	return n, nil
 }
 
+// mostNames is how many bytes of names are read.
+const mostNames = 16 << 20
+
+// readIfThere reads a file that a service may have replaced by one that does not end.
 func readIfThere(path string) (string, error) {
-	data, err := readFile(path)
+	st, err := stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
+	if err != nil {
+		return "", err
+	}
+	if !isRegular(st) || st.Size > mostNames {
+		return "", fmt.Errorf("%s is no regular file of at most %d bytes", path, mostNames)
+	}
+	data, err := readFile(path)
 	return string(data), err
 }
 

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 var testNames = names{users: parsePasswd(passwd), groups: parseGroup(group)}
@@ -78,6 +83,24 @@ func TestImageWithoutNames(t *testing.T) {
 	}
 	if _, err := n.account("nova"); err == nil {
 		t.Error("it has a user nova")
+	}
+}
+
+// A service may have replaced them before it is started again.
+func TestNamesThatDoNotEnd(t *testing.T) {
+	for file, plant := range map[string]func(path string) error{
+		"passwd": func(path string) error { return unix.Mkfifo(path, 0o644) },
+		"group": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o644), os.Truncate(path, 1<<40))
+		},
+	} {
+		root := t.TempDir()
+		path := filepath.Join(root, "etc", file)
+		check(t, os.Mkdir(filepath.Dir(path), 0o755))
+		check(t, plant(path))
+		if _, err := readNames(root); err == nil || !strings.Contains(err.Error(), path+" is no regular file of at most") {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 

@@ -71,6 +71,7 @@ func Run(t *testing.T, subject Subject) {
 		{"security", securityTests},
 		{"mounts", mountTests},
 		{"lifecycle", lifecycleTests},
+		{"users", usersTests},
 		{"update", updateTests},
 		{"exec", execTests},
 		{"logs", logTests},

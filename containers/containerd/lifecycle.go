@@ -121,6 +121,9 @@ func (e *Engine) start(ctx context.Context, c ctr.Container, now state) error {
 	if err := e.clear(ctx, c, now); err != nil {
 		return err
 	}
+	if err := e.checkUsers(ctx, c); err != nil {
+		return err
+	}
 	if err := e.permit(c.ID); err != nil {
 		return err
 	}

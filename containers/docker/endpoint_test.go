@@ -31,7 +31,7 @@ func TestStartWithStaleEndpoint(t *testing.T) {
 				w.Header().Set("API-Version", "1.41")
 				w.Header().Set("Content-Type", "application/json")
 				if r.Method != http.MethodPost {
-					_, _ = w.Write([]byte(`{"Name":"/beta"}`))
+					_, _ = w.Write([]byte(`{"Name":"/beta","State":{}}`))
 					return
 				}
 				call := "POST " + strings.TrimPrefix(r.URL.Path, "/v1.41") + " " + r.URL.Query().Get("name")

@@ -18,6 +18,9 @@ import (
 
 // Start starts a created or stopped container.
 func (e *Engine) Start(ctx context.Context, id string) error {
+	if err := e.refuseUsers(ctx, id); err != nil {
+		return err
+	}
 	err := e.client.ContainerStart(ctx, id, container.StartOptions{})
 	if err != nil {
 		err = e.startWithoutStale(ctx, id, err)

@@ -37,6 +37,7 @@ func TestHostileContainers(t *testing.T) {
 			"a gate directory that is filled without end ends the stage step": floodedGate,
 			"processes that start each other again are ended":                 respawningProcesses,
 			"an image that redirects kollet's mounts fails the stage step":    redirectedMounts,
+			"lists of users that do not end leave an upgrade as the way out":  endlessUsers,
 		} {
 			t.Run(name, func(t *testing.T) { scenario(t, newHostile(t, p)) })
 		}
@@ -361,4 +362,21 @@ func redirectedMounts(t *testing.T, h *hostile) {
 		contains(t, h.ends(1, "upgrade").Stderr, "nothing was touched: stage mallory: image ", "/test/tiny:"+tag+": what kollet mounts at /", "use an image without such a path")
 	}
 	h.outside()
+}
+
+// endlessUsers has a service, which is root in its container, replace the lists of users, at which
+// its engine or kollet-start would wait when it is started again.
+func endlessUsers(t *testing.T, h *hostile) {
+	const probe = "healthcheck: [{tcp: \"127.0.0.1:7001\", start_period: 5s, stable: 50ms}]\n"
+	h.configure(sane, probe)
+	h.ends(0, "bootstrap")
+	h.plants("fifo", "/etc/passwd", "")
+	h.configure("command: [fail, x]\n", probe)
+	contains(t, h.ends(4, "upgrade").Stderr, "/etc/passwd")
+	contains(t, h.ends(4, "recover").Stderr, "/etc/passwd")
+	h.ends(0, "gc")
+	h.configure(sane, probe, "environment: {ROUND: two}\n")
+	h.ends(0, "upgrade")
+	h.ends(0, "verify")
+	h.ends(0, "gc")
 }
