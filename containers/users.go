@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// UsersFiles are what Docker and runc read in a container when they start it, whoever its user
+// UsersFiles are what Docker and runc read in a container when they start it, anyone who its user
 // is. They wait without end for one that is a FIFO, and keep each line in memory.
 var UsersFiles = []string{"/etc/passwd", "/etc/group"}
 
