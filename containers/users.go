@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// UsersFiles are what Docker and runc read in a container when they start it, anyone who its user
-// is. They wait without end for one that is a FIFO, and keep each line in memory.
+// UsersFiles are what Docker and runc read in a container when they start it, for any user.
+// They wait without end for one that is a FIFO, and keep each line in memory.
 var UsersFiles = []string{"/etc/passwd", "/etc/group"}
 
 // mostUsers is how many bytes of one of the files an engine is to read.

@@ -35,7 +35,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// beside puts a program where Install finds it if none is built in, which is
+// beside puts a program where Write finds it if none is built in, which is
 // beside the test's own binary in its temporary directory.
 func beside(t *testing.T) {
 	t.Helper()
@@ -81,7 +81,7 @@ func TestCheck(t *testing.T) {
 		{"lost", os.Remove, "no such file or directory"},
 		{"empty", func(path string) error { return os.Truncate(path, 0) }, "is damaged"},
 		{"only its header", func(path string) error { return os.Truncate(path, 20) }, "is damaged"},
-		{"cut off", func(path string) error { return os.Truncate(path, 100<<10) }, "is damaged"},
+		{"cut off", func(path string) error { return os.Truncate(path, 10<<10) }, "is damaged"},
 		{"overwritten", func(path string) error { return os.WriteFile(path, []byte("#!/bin/sh\n"), 0) }, "is damaged"},
 		{"not executable", func(path string) error { return os.Chmod(path, 0o600) }, "is not an executable file"},
 		{"a directory", func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }, "is not an executable file"},
@@ -89,13 +89,14 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "program")
-			if err := Write(path); err != nil {
+			program, err := os.ReadFile("/bin/true") // kollet-start may not have been built
+			if err == nil {
+				err = errors.Join(os.WriteFile(path, program, 0o755), c.damage(path))
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(os.Chmod(path, 0o755), c.damage(path)); err != nil {
-				t.Fatal(err)
-			}
-			err := Check(path)
+			err = Check(path)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasSuffix(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
