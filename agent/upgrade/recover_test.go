@@ -141,7 +141,7 @@ func TestRecoverOnAnotherEngine(t *testing.T) {
 				} {
 					err := run()
 					_, needed := errors.AsType[node.NeedsOperator](err)
-					if !needed || !strings.HasPrefix(err.Error(), "nothing was recovered: a runs in container 777777777777 (process 7), which docker does not list: if the engine at unix:///run/other.sock is not that") {
+					if !needed || !strings.HasPrefix(err.Error(), "nothing was recovered: a runs in container 777777777777 (process 7), which docker does not list: if the engine at unix:///run/other.sock is not that") || !strings.HasSuffix(err.Error(), "; then run `kollet recover`") {
 						t.Fatalf("got %v", err)
 					}
 				}

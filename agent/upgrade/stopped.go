@@ -19,9 +19,10 @@ import (
 const lookTime = 10 * time.Second
 
 // withStopped adds to an error that needs an operator which services do not run, if the
-// engine says so.
+// engine says so. One that does not list what runs cannot know.
 func withStopped(ctx context.Context, n *node.Node, err error) error {
-	if _, ok := errors.AsType[node.NeedsOperator](err); !ok {
+	_, needed := errors.AsType[node.NeedsOperator](err)
+	if _, blind := errors.AsType[unlistedError](err); !needed || blind {
 		return err
 	}
 	current, unknown := n.Current()
