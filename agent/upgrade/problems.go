@@ -23,6 +23,9 @@ const (
 	// its flows again, and the pause between two questions.
 	problemsLimit    = time.Minute
 	problemsInterval = time.Second
+	// How often in a row none may be found: some come and go, for example while a switch
+	// loses its flows again and again.
+	problemsGone = 3
 )
 
 // problems are what services said before the cutover that may change it.
@@ -97,15 +100,18 @@ func (t *transaction) addsNoProblem(ctx context.Context, s generation.Service) e
 	}
 	limited, cancel := context.WithTimeout(ctx, t.problems.limit)
 	defer cancel()
-	var added []string
-	for {
+	var added []string // at last
+	for gone := 0; ; {
 		now, asking := t.problemsIn(limited, c.ID, s.User, s.Problems)
 		if limited.Err() == nil { // else it is the limit that is over
 			err = asking
-			added = slices.DeleteFunc(now, func(problem string) bool { return slices.Contains(before, problem) })
-		}
-		if err == nil && len(added) == 0 && limited.Err() == nil {
-			return nil
+			now = slices.DeleteFunc(now, func(problem string) bool { return slices.Contains(before, problem) })
+			if gone++; err != nil || len(now) > 0 {
+				gone, added = 0, now
+			}
+			if gone == problemsGone {
+				return nil
+			}
 		}
 		if quiesce.Pause(limited, t.problems.interval) == nil {
 			continue

@@ -39,14 +39,16 @@ func TestProblems(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, now string
 		lasts       int // how often it says now; then it says what it said before
+		every       int // it says now only each time of this number; 0: always
 		fails       [2]bool
 		took        time.Duration
 		want        string
 	}{
-		"none":                    {},
-		"one that was there":      {before: "port a\n", now: "port a\n", lasts: 100},
-		"one is gone":             {before: "port a\nport b\n", now: "port b\n", lasts: 100},
-		"one that passes":         {now: "port a\n", lasts: 5, took: 5 * time.Second},
+		"none":                    {took: 2 * time.Second},
+		"one that was there":      {before: "port a\n", now: "port a\n", lasts: 100, took: 2 * time.Second},
+		"one is gone":             {before: "port a\nport b\n", now: "port b\n", lasts: 100, took: 2 * time.Second},
+		"one that comes and goes": {now: "port a\n", lasts: 100, every: 2, took: time.Minute, want: after + "port a"},
+		"one that passes":         {now: "port a\n", lasts: 5, took: 7 * time.Second},
 		"a new one":               {now: "port a\n", lasts: 100, took: time.Minute, want: after + "port a"},
 		"a new one beside others": {before: "port b\n", now: "port b\nport \x1b[1ma\n", lasts: 100, took: time.Minute, want: after + "port a"},
 		"many":                    {now: "1\n2\n3\n4\n5\n6\n7\n", lasts: 100, took: time.Minute, want: after + "1; 2; 3; 4; 5; and 2 more"},
@@ -61,7 +63,7 @@ func TestProblems(t *testing.T) {
 					switch {
 					case asked == 1 && c.fails[0] || asked > 1 && c.fails[1]:
 						return "", broken
-					case asked == 1 || asked > c.lasts+1:
+					case asked == 1 || asked > c.lasts+1 || c.every > 0 && asked%c.every != 0:
 						return c.before, nil
 					}
 					return c.now, nil

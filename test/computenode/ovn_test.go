@@ -158,7 +158,7 @@ func flowsLost(t *testing.T, n *ovnNode) {
 		}
 	}
 	before, number := n.Service("openvswitch-vswitchd"), n.Status().Generation
-	n.More["openvswitch-vswitchd"] = `    entrypoint: [sh, -c, 'while sleep 0.2; do ovs-ofctl del-flows br-int; done & exec vswitchd-start "$@"', sh]` + "\n"
+	n.More["openvswitch-vswitchd"] = `    entrypoint: [sh, -c, 'while :; do ovs-ofctl --timeout=5 del-flows br-int; done & exec vswitchd-start "$@"', sh]` + "\n"
 	n.Configure()
 	o := n.Must(1, "upgrade")
 	contains(t, o.Stderr, "openvswitch-vswitchd: it has problems that it did not have before the upgrade: bridge br-int has no flows", fmt.Sprintf("back on generation %d", number))
