@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,18 @@ func (a *Agent) exposed(c containers.Container, pid int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cgroup.Holds(pid)
+	held, err := cgroup.Holds(pid)
+	return hierarchyNames(held), err
+}
+
+// hierarchyNames names hierarchies for people. That of version 2 has no name in /proc
+// (cgroups(7)); beside those of version 1 it is mounted at /sys/fs/cgroup/unified.
+func hierarchyNames(hierarchies []string) []string {
+	var names []string
+	for _, h := range hierarchies {
+		names = append(names, cmp.Or(h, "unified"))
+	}
+	return names
 }
 
 // sorted tells the helpers of guests from the other processes of a container, which runs a
