@@ -201,10 +201,19 @@ func (t *transaction) revive(ctx context.Context, m member, told bool) error {
 		return t.startAgain(ctx, c, m, told && c.PID == before[0].PID)
 	})
 	if err != nil && !unanswering(err) {
-		t.node.Note(m.name, "cannot be started again: %v; `kollet recover` tries again, `kollet upgrade` creates a new container", err)
+		t.node.Note(m.name, "cannot be started again: %v; `kollet recover` tries again, %s", err, t.recreate())
 		return nil
 	}
 	return err
+}
+
+// recreate says how to replace a container to which a rollback cannot go back: an upgrade goes to
+// what the node file says, which may fail again.
+func (t *transaction) recreate() string {
+	if t.from.Number == 0 {
+		return "`kollet upgrade` creates a new container"
+	}
+	return fmt.Sprintf("`kollet upgrade` creates a new container as the node file says, `kollet rollback %d` one of generation %d", t.from.Number, t.from.Number)
 }
 
 // unanswering reports whether an engine may give another answer later.
@@ -219,7 +228,7 @@ func (t *transaction) ranBefore(ctx context.Context, m member) ([]containers.Con
 	for _, id := range t.previous[m.name] {
 		c, err := t.node.Engine.Inspect(ctx, id)
 		if errors.Is(err, containers.ErrNotFound) || err == nil && c.State == containers.StateRemoving {
-			t.node.Note(m.name, "the container that ran before was removed manually; `kollet upgrade` creates a new one")
+			t.node.Note(m.name, "the container that ran before was removed manually; %s", t.recreate())
 			continue
 		}
 		if err != nil {

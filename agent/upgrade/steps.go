@@ -10,7 +10,7 @@
 // which services do not run after a failure, stuck.go repairs after a rollback that did not
 // end healthy. The other files hold the steps in the order in which they run: stage.go with
 // lost.go, quiesce.go, guests.go, cutover.go with oldtask.go, leftover.go and newtask.go,
-// verify.go with reports.go, tidy.go.
+// verify.go with reports.go and problems.go, tidy.go.
 package upgrade
 
 import (

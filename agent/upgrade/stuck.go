@@ -75,7 +75,7 @@ func startStopped(ctx context.Context, n *node.Node, current generation.Generati
 			err = t.startAgain(ctx, c, m, false)
 		}
 		if err != nil {
-			n.Note(s.Name, "cannot be started again: %v; `kollet upgrade` creates a new container", err)
+			n.Note(s.Name, "cannot be started again: %v; %s", err, t.recreate())
 		}
 	}
 }

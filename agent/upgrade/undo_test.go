@@ -64,6 +64,20 @@ func undoneInOrder(t *testing.T) {
 	}
 }
 
+// A container to which nothing can go back is created again from the generation that the node is on,
+// or from the node file, whose upgrade may fail again.
+func TestRecreate(t *testing.T) {
+	for number, want := range map[int]string{
+		0: "`kollet upgrade` creates a new container",
+		3: "`kollet upgrade` creates a new container as the node file says, `kollet rollback 3` one of generation 3",
+	} {
+		tx := newTransaction(&node.Node{}, nil, generation.Generation{Number: number})
+		if got := tx.recreate(); got != want {
+			t.Errorf("generation %d: %s", number, got)
+		}
+	}
+}
+
 // Nothing is undone while the journal may say that the upgrade is committed.
 func TestCommitInDoubt(t *testing.T) {
 	n := &node.Node{Root: t.TempDir(), Host: idle(t)}

@@ -285,7 +285,7 @@ func (t *transaction) previousHealthy(ctx context.Context) error {
 			return nil // it did not run before, or was not touched
 		}
 		if revived == "" {
-			return failure{s.Name, "", errors.New("its container was removed manually")}
+			return failure{s.Name, "", fmt.Errorf("its container was removed manually; %s", t.recreate())}
 		}
 		if err := healthyAgain(ctx, t.node, s, revived); err != nil {
 			return explain(ctx, t.node, failure{s.Name, revived, err})
