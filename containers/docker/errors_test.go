@@ -193,19 +193,3 @@ func TestUnreachableErrors(t *testing.T) {
 		}
 	}
 }
-
-// A service that crashes repeatedly exits at any moment, also while it is updated.
-func TestUpdateOfWhatHasJustExited(t *testing.T) {
-	for said, want := range map[string]bool{
-		"cannot update a stopped container: unknown":                                  true,
-		"cannot update a deleted process: unknown":                                    true,
-		"runc did not terminate successfully: exit status 1: container not running\n": true,
-		"ttrpc: closed: unknown":                                                      true,
-		"no such task: not found":                                                     true,
-		"invalid restart policy":                                                      false,
-	} {
-		if got := hasJustExited(errors.New("Cannot update container 1: " + said)); got != want {
-			t.Errorf("%s: %v", said, got)
-		}
-	}
-}
