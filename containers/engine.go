@@ -234,17 +234,18 @@ func (s State) Stopped() bool {
 // was created from, with the name and policy of the last Update, unless the
 // container was changed manually.
 type Container struct {
-	ID       string
-	ImageID  string // as Image.ID
-	Spec     Spec
-	State    State
-	PID      int // of its first process, in the host's pid namespace; 0 unless running or paused
-	ExitCode int // of its last run; 0 while it runs or is being started again
-	Restarts int // how often the engine started it again after it had exited by itself, since Start and since the machine booted
-	Error    string
-	Created  time.Time
-	Started  time.Time
-	Finished time.Time
+	ID        string
+	ImageID   string // as Image.ID
+	Spec      Spec
+	State     State
+	PID       int    // of its first process, in the host's pid namespace; 0 unless running or paused
+	ExitCode  int    // of its last run; 0 while it runs or is being started again
+	Restarts  int    // how often the engine started it again after it had exited by itself, since Start and since the machine booted
+	NoRestart string // why the engine could not do so now, although it should; empty if it could
+	Error     string
+	Created   time.Time
+	Started   time.Time
+	Finished  time.Time
 }
 
 // Condition is the state of a container and, if its last run ended, with which exit status.

@@ -82,8 +82,25 @@ func checkServices(ctx context.Context, n *node.Node, services []generation.Serv
 			checks = append(checks, Check{"services", Warning, fmt.Sprintf("%s is unhealthy: %v", s.Name, why), "an upgrade that does not replace it is refused; `kollet logs " + s.Name + "` may show why"})
 		}
 	}
+	checks = append(checks, checkRestarts(ctx, n)...)
 	if len(sick) == 0 && len(current.Services) > 0 {
 		checks = append(checks, Check{Name: "services", Level: Fine, Text: "healthy"})
+	}
+	return checks
+}
+
+// checkRestarts: without its log writer, which is kollet, containerd does not restart a
+// service that exits.
+func checkRestarts(ctx context.Context, n *node.Node) []Check {
+	all, err := n.Containers(ctx)
+	if err != nil {
+		return nil // checkEngine reports it
+	}
+	var checks []Check
+	for _, c := range all {
+		if c.NoRestart != "" {
+			checks = append(checks, Check{"restart", Bad, fmt.Sprintf("%s would not be restarted if it exited: %s", c.Spec.Name, c.NoRestart), "put kollet back, or a link to it"})
+		}
 	}
 	return checks
 }

@@ -99,7 +99,7 @@ func (e *Engine) describe(c ctr.Container, now state) (containers.Container, err
 	if err != nil {
 		return containers.Container{}, err
 	}
-	out := containers.Container{ID: c.ID, ImageID: c.Labels[imageLabel], Spec: spec, Created: c.CreatedAt, Restarts: e.restartsOf(c.ID)}
+	out := containers.Container{ID: c.ID, ImageID: c.Labels[imageLabel], Spec: spec, Created: c.CreatedAt, Restarts: e.restartsOf(c.ID), NoRestart: e.missingWriter(c.ID)}
 	run := e.runOf(c.ID)
 	before := lastRunOf(c.Labels)
 	watched := c.Labels[restart.StatusLabel] == string(client.Running) // by the restart monitor

@@ -54,6 +54,19 @@ func (e *Engine) permitted(id string) bool {
 	return err == nil
 }
 
+// missingWriter says why the restart monitor could not start a container that it may start: the
+// program that writes its log, kollet itself, is no longer where it was. Else empty.
+func (e *Engine) missingWriter(id string) string {
+	program, err := os.Readlink(e.link(id))
+	if err != nil {
+		return "" // it was stopped
+	}
+	if _, err := os.Stat(program); err != nil {
+		return fmt.Sprintf("the program that writes its log is missing: %v", err)
+	}
+	return ""
+}
+
 // unlink removes the link, so that the monitor cannot start the container.
 func (e *Engine) unlink(id string) error {
 	if err := os.Remove(e.link(id)); err != nil && !os.IsNotExist(err) {

@@ -47,6 +47,9 @@ func TestSickNode(t *testing.T) {
 		if engine.Name == "docker" { // containerd has no image without a name
 			t.Run("image is untagged", func(t *testing.T) { s.in(t).untagged() })
 		}
+		if engine.Name == "containerd" { // whose log writer is kollet
+			t.Run("kollet is moved", func(t *testing.T) { s.in(t).moved() })
+		}
 		t.Run("service is renamed", func(t *testing.T) { s.in(t).renamed() })
 		t.Run("record is damaged", func(t *testing.T) { s.in(t).damaged() })
 	}
@@ -248,6 +251,28 @@ func (s *sickNode) untagged() {
 	s.Must(0, "rollback")
 	s.well()
 	s.Must(0, "upgrade", "--pull", "always")
+}
+
+// moved moves kollet, without which containerd cannot restart what it started.
+func (s *sickNode) moved() {
+	s.T.Helper()
+	usual, program := s.Program, filepath.Join(s.T.TempDir(), "kollet")
+	data, err := os.ReadFile(usual)
+	check(s.T, err)
+	check(s.T, os.WriteFile(program, data, 0o700))
+	s.Program = program
+	s.upgrade(0, "serve")
+	s.Program = usual
+	if fine := s.Kollet("doctor").Stdout; strings.Contains(fine, "restarted") {
+		s.T.Errorf("before it is moved: %s", fine)
+	}
+	check(s.T, os.Rename(program, program+".moved"))
+	contains(s.T, s.Must(1, "doctor").Stdout, "alpha would not be restarted if it exited: ", program, "put kollet back")
+	s.upgrade(0, "serve")
+	if fine := s.Kollet("doctor").Stdout; strings.Contains(fine, "restarted") {
+		s.T.Errorf("after an upgrade: %s", fine)
+	}
+	s.well()
 }
 
 // damaged damages the record of the current generation: every command that needs it asks
