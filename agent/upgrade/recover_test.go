@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
@@ -19,8 +20,14 @@ import (
 // unreachable is an engine that does not run.
 type unreachable struct{ containers.Engine }
 
+var errUnreachable = fmt.Errorf("docker at /run/docker.sock: %w; start it", containers.ErrUnreachable)
+
 func (unreachable) Info(context.Context) (containers.Info, error) {
-	return containers.Info{}, fmt.Errorf("docker at /run/docker.sock: %w; start it", containers.ErrUnreachable)
+	return containers.Info{}, errUnreachable
+}
+
+func (unreachable) List(context.Context, map[string]string) ([]containers.Container, error) {
+	return nil, errUnreachable
 }
 
 // journalOf writes the journal of an upgrade to a generation from the one before.
@@ -64,8 +71,12 @@ func TestRecoverWithoutEngine(t *testing.T) {
 		"rolled back, unhealthy": {[]journal.Record{cutOver, outcome(journal.Stuck)}, true, "the last upgrade was rolled back to a generation that was not healthy"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: unreachable{}}
 			journalOf(t, n, 2, c.records...)
+			if err := errors.Join(n.Store().Write(generation.Generation{Number: 1}, nil, func(string) error { return nil }), n.Store().SetCurrent(1)); err != nil {
+				t.Fatal(err)
+			}
 			_, err := Recover(t.Context(), n, 0)
 			operator, needed := errors.AsType[node.NeedsOperator](err)
 			if (err != nil) != c.failed || needed != (c.want != "") {
@@ -73,6 +84,13 @@ func TestRecoverWithoutEngine(t *testing.T) {
 			}
 			if needed && !strings.HasSuffix(operator.Error(), "start it; until `kollet recover` succeeds, services may be stopped, because "+c.want) {
 				t.Errorf("got %v", err)
+			}
+			if journal.Ended(c.records) {
+				return // an upgrade or a rollback has nothing to recover before it
+			}
+			_, err = RecoverLocked(t.Context(), n)
+			if _, alike := errors.AsType[node.NeedsOperator](err); err == nil || alike != needed {
+				t.Errorf("before a command that follows: got %v", err)
 			}
 		})
 	}
