@@ -28,9 +28,10 @@ type Execer interface {
 type Target struct {
 	Engine Execer
 	Host   host.Host
-	ID     string // of the container
-	PID    int    // of its first process, to reach sockets in its file system
-	User   string // that probe commands run as
+	ID     string            // of the container
+	PID    int               // of its first process, to reach sockets in its file system
+	User   string            // that probe commands run as
+	Env    map[string]string // more environment of these commands
 }
 
 // Of returns a container as a target.
@@ -185,14 +186,23 @@ func dial(ctx context.Context, network, address, shown string) error {
 
 func execute(ctx context.Context, t Target, argv []string) error {
 	var out bytes.Buffer
-	status, err := t.Engine.Exec(ctx, t.ID, containers.Exec{Argv: argv, User: t.User, Short: true, Stdout: &out, Stderr: &out})
+	status, err := t.Engine.Exec(ctx, t.ID, containers.Exec{Argv: argv, User: t.User, Env: t.Env, Short: true, Stdout: &out, Stderr: &out})
 	if err != nil {
-		return fmt.Errorf("probe %q: %w", strings.Join(argv, " "), err)
+		return fmt.Errorf("probe %q: %w", abridged(argv), err)
 	}
 	if status != 0 {
-		return fmt.Errorf("probe %q: exit status %d%s", strings.Join(argv, " "), status, lastLine(out.String()))
+		return fmt.Errorf("probe %q: exit status %d%s", abridged(argv), status, lastLine(out.String()))
 	}
 	return nil
+}
+
+// abridged shows a command, but of a script only its first line.
+func abridged(argv []string) string {
+	first, _, more := strings.Cut(strings.TrimSpace(strings.Join(argv, " ")), "\n")
+	if more {
+		return first + " …"
+	}
+	return first
 }
 
 // lastLine returns the last line of a failed command's output, usually its error.

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kollet/kollet/agent/doctor"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/health"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/plan"
 )
 
@@ -25,7 +28,7 @@ func (t *transaction) checkServices(ctx context.Context) error {
 	}
 	replaced := slices.Clone(t.target.Services)
 	replaced = slices.DeleteFunc(replaced, func(s generation.Service) bool { return !t.planned(s.Name) })
-	if err := t.refuseAll(doctor.Requires(ctx, replaced, doctor.Running(ctx, t.node, t.from))); err != nil {
+	if err := t.refuseAll(doctor.Requires(ctx, withoutCommands(replaced), doctor.Running(ctx, t.node, t.from))); err != nil {
 		return err
 	}
 	var stay []generation.Service
@@ -35,6 +38,16 @@ func (t *transaction) checkServices(ctx context.Context) error {
 		}
 	}
 	return t.refuseUnhealthy(ctx, stay, func(name string) bool { return t.planned(name) || t.target.Pull == "always" })
+}
+
+// withoutCommands leaves out commands in what services require. They say what the container
+// needs in which they run, and the containers of these services do not exist yet.
+func withoutCommands(services []generation.Service) []generation.Service {
+	services = slices.Clone(services)
+	for i := range services {
+		services[i].Requires = slices.DeleteFunc(slices.Clone(services[i].Requires), func(p nodefile.Probe) bool { return len(p.Exec) > 0 })
+	}
+	return services
 }
 
 // refuseRunning refuses an upgrade while processes run that no cutover can stop: of a container
@@ -84,7 +97,7 @@ func (t *transaction) checkAgain(ctx context.Context) error {
 			stay = append(stay, s)
 		}
 	}
-	staged := doctor.Running(ctx, t.node, t.to)
+	staged := t.stagedTargets(ctx, replaced)
 	if t.from.Number == 0 {
 		return t.awaitRequired(ctx, replaced, staged)
 	}
@@ -95,6 +108,24 @@ func (t *transaction) checkAgain(ctx context.Context) error {
 		return err
 	}
 	return t.refuseUnhealthy(ctx, stay, func(string) bool { return false })
+}
+
+// replacedVar lists, in the environment of commands in what services require, the services that
+// are replaced with them.
+const replacedVar = "KOLLET_REPLACED"
+
+// stagedTargets returns the containers in which the probes of what services require are run.
+func (t *transaction) stagedTargets(ctx context.Context, replaced []generation.Service) doctor.Containers {
+	var names []string
+	for _, s := range replaced {
+		names = append(names, s.Name)
+	}
+	staged := doctor.Running(ctx, t.node, t.to)
+	return func(service string) (health.Target, bool) {
+		target, runs := staged(service)
+		target.Env = map[string]string{replacedVar: strings.Join(names, " ")}
+		return target, runs
+	}
 }
 
 // awaitRequired waits at a first boot for what the services require: the node may be
