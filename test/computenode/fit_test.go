@@ -26,7 +26,7 @@ const (
 // makeVariants pushes the images.
 func (c *compute) makeVariants() {
 	c.T.Helper()
-	c.variant(otherQEMU, map[string]string{
+	c.variant("nova-libvirt", otherQEMU, map[string]string{
 		qemuPath + "-original": c.original(qemuPath),
 		qemuPath: fmt.Sprintf(`#!/bin/sh
 if [ "$*" = "-machine help" ]; then
@@ -40,7 +40,7 @@ esac
 exec %[1]s-original "$@"
 `, qemuPath),
 	})
-	c.variant(newerLibvirt, map[string]string{
+	c.variant("nova-libvirt", newerLibvirt, map[string]string{
 		libvirtPath + "-original": c.original(libvirtPath),
 		libvirtPath: fmt.Sprintf(`#!/bin/sh
 if [ "$*" = --version ]; then

@@ -57,6 +57,7 @@ func ovnLifecycle(t *testing.T, engine nodetest.Engine, registry *machine.Regist
 		{"a switch that loses its flows is rolled back", flowsLost},
 		{"ovn-controller is replaced without a lost packet", controllerAlone},
 		{"a wrong southbound database is refused", wrongSouthbound},
+		{"versions that do not fit are refused", otherVersions},
 		{"a rollback restores services and settings", networkRolledBack},
 		{"all services of the network are upgraded", networkUpgraded},
 		{"the southbound database is reached with TLS", southboundWithTLS},
@@ -207,6 +208,46 @@ func wrongSouthbound(t *testing.T, n *ovnNode) {
 	n.Vars["ovn_sb_connection"] = n.central.Southbound
 	n.Configure()
 	n.bound()
+}
+
+// otherVersions tries programs of other versions than those of ovn-northd and of the database.
+func otherVersions(t *testing.T, n *ovnNode) {
+	before, images := n.Status(), maps.Clone(n.Images)
+	controller := func(version string) {
+		n.variant("ovn-controller", version, map[string]string{
+			"/usr/local/bin/ovn-controller": "#!/bin/sh\n[ \"$1\" != --version ] || { echo ovn-controller " + version + "; exit; }\nexec /usr/bin/ovn-controller \"$@\"\n",
+		})
+		n.Images["ovn-controller"] = version
+		n.Configure()
+	}
+	refused := func(reasons ...string) {
+		t.Helper()
+		contains(t, n.Must(1, "upgrade").Stderr, append(reasons, "nothing was touched: ")...)
+		for _, was := range before.Services {
+			nodetest.Same(t, was, n.Service(was.Name))
+		}
+	}
+	northd := n.northdVersion()
+	controller("22.12.1")
+	refused("check requires: ovn-controller: ", "ovn-northd is of version "+northd+", and ovn-controller would be 22.12.1: upgrade ovn-controller before ovn-northd")
+	controller("24.09.0")
+	refused("and ovn-controller would be 24.09.0: upgrade to 24.03 first")
+	maps.Copy(n.Images, images)
+	n.variant("openvswitch-vswitchd", "newer", map[string]string{"/usr/share/openvswitch/vswitch.ovsschema": `{"name": "Open_vSwitch", "version": "99.1.0", "tables": {}}`})
+	n.Images["openvswitch-vswitchd"] = "newer"
+	n.Configure()
+	refused("check requires: openvswitch-vswitchd: ", "this ovs-vswitchd needs 99.1.0: upgrade openvswitch-db-server too")
+	n.Images["openvswitch-db-server"] = newVersion
+	controller("24.03.2")
+	n.Upgrade()
+	n.bound()
+}
+
+// northdVersion returns the version of ovn-northd.
+func (n *ovnNode) northdVersion() string {
+	n.T.Helper()
+	version, _, _ := strings.Cut(strings.Trim(n.central.South(n.T, "get", "SB_Global", ".", "options:northd_internal_version"), `"`), "-")
+	return version
 }
 
 // networkRolledBack upgrades all services of the network, with other settings of the

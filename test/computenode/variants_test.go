@@ -16,11 +16,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// variant pushes an image that is nova-libvirt's with one more layer, of programs.
-func (c *compute) variant(tag string, programs map[string]string) {
+// variant pushes an image that is a service's with one more layer, of programs and other files.
+func (c *compute) variant(service, tag string, programs map[string]string) {
 	c.T.Helper()
 	ref := func(tag string) name.Tag {
-		ref, err := name.NewTag(c.Registry.Addr+"/kolla/nova-libvirt:"+tag, name.Insecure)
+		ref, err := name.NewTag(c.Registry.Addr+"/kolla/"+service+":"+tag, name.Insecure)
 		check(c.T, err)
 		return ref
 	}
