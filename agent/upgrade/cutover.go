@@ -187,9 +187,24 @@ func (t *transaction) revive(ctx context.Context, m member, told bool) error {
 		}
 	}
 	t.revived[m.name] = before[0].ID
-	c := before[0]
+	started, hangs := t.startPersistently(ctx, m, before, told)
+	if started != nil && (hangs || !unanswering(started)) {
+		t.node.Note(m.name, "cannot be started again: %v; `kollet recover` tries again, %s", started, t.recreate())
+		return nil
+	}
+	return started
+}
+
+// mostHangs is how often the start of a container may hang before a rollback goes on with the
+// other services: each time it takes minutes.
+const mostHangs = 2
+
+// startPersistently starts the first of some containers again. It also reports whether this hangs,
+// although the engine answers other questions.
+func (t *transaction) startPersistently(ctx context.Context, m member, before []containers.Container, told bool) (started error, hangs bool) {
+	c, hung := before[0], 0
 	again := len(before) > 1 // it may have exited while the others were stopped, or run since the last try
-	err = persist(ctx, func() error {
+	try := func() error {
 		if again {
 			now, err := t.node.Engine.Inspect(ctx, c.ID)
 			if err != nil {
@@ -199,12 +214,26 @@ func (t *transaction) revive(ctx context.Context, m member, told bool) error {
 		}
 		again = true
 		return t.startAgain(ctx, c, m, told && c.PID == before[0].PID)
-	})
-	if err != nil && !unanswering(err) {
-		t.node.Note(m.name, "cannot be started again: %v; `kollet recover` tries again, %s", err, t.recreate())
-		return nil
 	}
-	return err
+	_ = persist(ctx, func() error {
+		started = try()
+		if errors.Is(started, context.DeadlineExceeded) && t.engineAnswers(ctx) {
+			hung++
+		}
+		if hung == mostHangs {
+			return nil
+		}
+		return started
+	})
+	return started, hung == mostHangs
+}
+
+// engineAnswers reports whether the engine is there.
+func (t *transaction) engineAnswers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	_, err := t.node.Engine.Info(ctx)
+	return err == nil
 }
 
 // recreate says how to replace a container to which a rollback cannot go back: an upgrade goes to

@@ -77,3 +77,45 @@ func TestReviveWhileEngineIsAway(t *testing.T) {
 		}
 	}
 }
+
+// stuck is an engine that never finishes the start of a container.
+type stuck struct {
+	restarted
+	starts int
+	deaf   bool // it does not answer at all
+}
+
+func (e *stuck) Start(context.Context, string) error {
+	e.starts++
+	return fmt.Errorf("starting container a: %w", context.DeadlineExceeded)
+}
+
+func (e *stuck) Info(context.Context) (containers.Info, error) {
+	if e.deaf {
+		return containers.Info{}, containers.ErrUnreachable
+	}
+	return containers.Info{}, nil
+}
+
+// A rollback goes on with the other services if the start of one hangs, and stops if the engine
+// does.
+func TestReviveOfContainerThatHangs(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := made("a", 1)
+			c.State = containers.StateExited
+			var notes []string
+			e := &stuck{restarted: restarted{container: c}, deaf: deaf}
+			n := &node.Node{Root: t.TempDir(), Host: idle(t), Engine: e, Report: func(e node.Event) { notes = append(notes, e.Text) }}
+			tx := newTransaction(n, nil, generation.Generation{Number: 1})
+			tx.previous["a"] = []string{c.ID}
+			err := tx.revive(t.Context(), member{name: "a", old: generation.Service{Name: "a"}}, false)
+			if deaf != (err != nil) || deaf != (len(notes) == 0) {
+				t.Errorf("the engine is deaf: %v; got %v, notes %q", deaf, err, notes)
+			}
+			if !deaf && e.starts != mostHangs {
+				t.Errorf("%d starts", e.starts)
+			}
+		})
+	}
+}
