@@ -67,7 +67,7 @@ func (t *transaction) verify(ctx context.Context) error {
 
 // noneStartedAgain requires that what was cut over stays stopped. A container of the old
 // generation that an operator or a watchdog has started meanwhile runs beside the new one, whose probes it
-// may have answered.
+// may have answered, also if it has been stopped again.
 func (t *transaction) noneStartedAgain(ctx context.Context) error {
 	for _, service := range slices.Sorted(maps.Keys(t.previous)) {
 		for _, id := range t.previous[service] {
@@ -78,7 +78,8 @@ func (t *transaction) noneStartedAgain(ctx context.Context) error {
 			if err != nil {
 				return failure{service, id, err}
 			}
-			if !c.State.Stopped() {
+			told, known := t.told[id]
+			if !c.State.Stopped() || known && c.Started.After(told) {
 				return failure{service, id, errors.New("its old container was started after its cutover, not by kollet; find out what started it, and run the upgrade again")}
 			}
 		}

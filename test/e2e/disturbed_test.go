@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -92,25 +93,30 @@ func startedAgain(t *testing.T, p *protocol) {
 	p.configure(n, "v2", "two", "")
 	file := strings.ReplaceAll(n.read(node.DefaultNodeFile), "127.0.0.1:7001", "127.0.0.1:7003")
 	n.Write(node.DefaultNodeFile, strings.Replace(file, "stable: 200ms", "stable: 3s", 1))
-	cmd := n.Command("upgrade")
-	var out strings.Builder
-	cmd.Stderr = &out
-	check(t, cmd.Start())
-	awaitJournal(t, n, 2, "verify")
-	check(t, n.Engine.Start(context.Background(), alpha.Container))
-	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 1 {
-		t.Fatalf("exit status %d\n%s", code, out.String())
-	}
-	contains(t, out.String(), "alpha: its old container was started after its cutover, not by kollet", "back on generation 1")
-	n.Healthy(1)
-	if now := n.Service("alpha"); now.Container != alpha.Container || answer(t, "127.0.0.1:7001") != "one" {
-		t.Errorf("alpha: %+v, before %+v", now, alpha)
+	for try, stopped := range []bool{false, true} {
+		cmd := n.Command("upgrade")
+		var out strings.Builder
+		cmd.Stderr = &out
+		check(t, cmd.Start())
+		awaitJournal(t, n, 2+try, "verify")
+		check(t, n.Engine.Start(context.Background(), alpha.Container))
+		if stopped {
+			check(t, n.Engine.Stop(context.Background(), alpha.Container, 10*time.Second))
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 1 {
+			t.Fatalf("stopped again: %v: exit status %d\n%s", stopped, code, out.String())
+		}
+		contains(t, out.String(), "alpha: its old container was started after its cutover, not by kollet", "back on generation 1")
+		n.Healthy(1)
+		if now := n.Service("alpha"); now.Container != alpha.Container || answer(t, "127.0.0.1:7001") != "one" {
+			t.Errorf("alpha: %+v, before %+v", now, alpha)
+		}
 	}
 	n.Must(0, "gc")
 	p.onlyTheServices(t, n)
 	n.Must(0, "upgrade")
-	n.Healthy(3)
+	n.Healthy(4)
 }
 
 // notManually requires these words, and that nothing is called a manual change.
