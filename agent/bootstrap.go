@@ -30,7 +30,7 @@ type BootstrapOptions struct {
 // what its node file says if it has one already. firstboot.FinishedPath records
 // how it ended.
 func (a *Agent) Bootstrap(ctx context.Context, p BootstrapOptions) (upgrade.Result, error) {
-	unlock, err := a.node.Lock()
+	unlock, err := upgrade.Lock(a.node)
 	if err != nil {
 		return upgrade.Result{}, err
 	}
@@ -55,7 +55,7 @@ func (a *Agent) Resume(ctx context.Context, unit *firstboot.Unit) (upgrade.Resul
 	if begun, err := firstboot.Interrupted(a.node.Root); begun == nil || err != nil {
 		return upgrade.Result{}, false, err
 	}
-	unlock, err := a.node.Lock()
+	unlock, err := upgrade.Lock(a.node)
 	if err != nil {
 		return upgrade.Result{}, false, err
 	}

@@ -16,7 +16,7 @@ func (e unrecordedError) Unwrap() error { return e.error }
 // GC recovers, and then drops what nothing needs. An upgrade whose end cannot be recorded is
 // in its way no more than one that has ended: the disk may be full, and gc frees it.
 func GC(ctx context.Context, n *node.Node) (Garbage, error) {
-	unlock, err := n.Lock()
+	unlock, err := Lock(n)
 	if err != nil {
 		return Garbage{}, err
 	}

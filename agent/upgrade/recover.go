@@ -32,9 +32,9 @@ type Recovery struct {
 // it waits this long for the engine, and as long for the control plane if kollet
 // disabled the compute service: after a power loss both may start later.
 func Recover(ctx context.Context, n *node.Node, wait time.Duration) (Recovery, error) {
-	unlock, err := n.Lock()
+	unlock, err := Lock(n)
 	if err != nil {
-		return Recovery{}, unrecovered(n, err)
+		return Recovery{}, err
 	}
 	defer unlock()
 	open, err := n.Interrupted()

@@ -14,6 +14,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -98,24 +99,41 @@ func TestRecoverWithoutEngine(t *testing.T) {
 
 // So it is without the lock, unless another kollet process has it: that changes the node.
 func TestRecoverWithoutLock(t *testing.T) {
-	n := &node.Node{Root: t.TempDir(), Host: idle(t)}
-	journalOf(t, n, 2, started(journal.CutOver, "a"))
-	unlock, err := n.Lock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Recover(t.Context(), n, 0)
-	if _, needed := errors.AsType[node.NeedsOperator](err); needed || !errors.Is(err, node.ErrLocked) {
-		t.Errorf("locked: got %v", err)
-	}
-	unlock()
-	lock := n.Path(node.StateDir + "/lock")
-	if err := errors.Join(os.Remove(lock), os.Mkdir(lock, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	_, err = Recover(t.Context(), n, 0)
-	if _, needed := errors.AsType[node.NeedsOperator](err); !needed || !strings.Contains(err.Error(), "is a directory") {
-		t.Errorf("without a lock file: got %v", err)
+	for name, command := range map[string]func(context.Context, *node.Node) error{
+		"recover": func(ctx context.Context, n *node.Node) error {
+			_, err := Recover(ctx, n, 0)
+			return err
+		},
+		"gc": func(ctx context.Context, n *node.Node) error {
+			_, err := GC(ctx, n)
+			return err
+		},
+		"upgrade": func(ctx context.Context, n *node.Node) error {
+			_, err := Run(ctx, n, func() (*target.Target, error) { return nil, nil }, Options{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &node.Node{Root: t.TempDir(), Host: idle(t)}
+			journalOf(t, n, 2, started(journal.CutOver, "a"))
+			unlock, err := n.Lock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = command(t.Context(), n)
+			if _, needed := errors.AsType[node.NeedsOperator](err); needed || !errors.Is(err, node.ErrLocked) {
+				t.Errorf("locked: got %v", err)
+			}
+			unlock()
+			lock := n.Path(node.StateDir + "/lock")
+			if err := errors.Join(os.Remove(lock), os.Mkdir(lock, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			err = command(t.Context(), n)
+			if _, needed := errors.AsType[node.NeedsOperator](err); !needed || !strings.Contains(err.Error(), "is a directory") {
+				t.Errorf("without a lock file: got %v", err)
+			}
+		})
 	}
 }
 

@@ -35,7 +35,7 @@ func Run(ctx context.Context, n *node.Node, resolve Resolve, o Options) (Result,
 	if err != nil {
 		return Result{}, err
 	}
-	unlock, err := n.Lock()
+	unlock, err := Lock(n)
 	if err != nil {
 		return Result{}, err
 	}

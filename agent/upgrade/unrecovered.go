@@ -19,6 +19,12 @@ func AwaitEngine(ctx context.Context, n *node.Node, wait time.Duration) (contain
 	return info, unrecovered(n, err)
 }
 
+// Lock locks the node for a command that changes it, and first recovers it.
+func Lock(n *node.Node) (unlock func(), err error) {
+	unlock, err = n.Lock()
+	return unlock, unrecovered(n, err)
+}
+
 // unrecovered returns an error because of which nothing was recovered. If services may be
 // stopped, the node needs an operator; else it is as it was before the upgrade.
 func unrecovered(n *node.Node, err error) error {
