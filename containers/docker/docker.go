@@ -25,8 +25,9 @@ const oldestAPI = "1.41"
 
 // Engine is a Docker engine on this host.
 type Engine struct {
-	client *client.Client
-	errors failure.Engine
+	client  *client.Client
+	errors  failure.Engine
+	dialect Dialect
 
 	mutex    sync.Mutex
 	cgroupV2 *bool // nil until Info has returned
@@ -53,7 +54,7 @@ func New(address string) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("docker at %q: %w; expected an address such as %s", cmp.Or(address, os.Getenv(client.EnvOverrideHost)), err, client.DefaultDockerHost)
 	}
-	return &Engine{client: c, errors: explainer(c.DaemonHost()), images: map[string]*imageConfig{}}, nil
+	return &Engine{client: c, errors: explainer(c.DaemonHost()), dialect: dockers, images: map[string]*imageConfig{}}, nil
 }
 
 // Close releases the connection.

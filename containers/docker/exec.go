@@ -61,11 +61,17 @@ func (e *Engine) Exec(ctx context.Context, id string, cmd containers.Exec) (int,
 		limit := outputLimit(containers.MostOutput)
 		cmd.Stdout, cmd.Stderr = limitedWriter{orDiscard(cmd.Stdout), &limit}, limitedWriter{orDiscard(cmd.Stderr), &limit}
 	}
-	stdout := &heldWriter{next: orDiscard(cmd.Stdout)}
-	err = copyOutput(ctx, attached, cmd, stdout)
+	held := &heldWriter{prefix: e.dialect.Refusal, next: orDiscard(cmd.Stdout)}
+	if e.dialect.RefusesOnStderr && !cmd.TTY {
+		held.next = orDiscard(cmd.Stderr)
+		cmd.Stdout, cmd.Stderr = orDiscard(cmd.Stdout), held
+	} else {
+		cmd.Stdout = held
+	}
+	err = copyOutput(ctx, attached, cmd)
 	var status int
 	if err == nil {
-		status, err = e.execStatus(ctx, created.ID, stdout)
+		status, err = e.execStatus(ctx, created.ID, held)
 	}
 	if err != nil {
 		e.killExec(ctx, created.ID)
@@ -100,14 +106,14 @@ func (e *Engine) attach(ctx context.Context, exec string, options container.Exec
 }
 
 // copyOutput copies until the command's output ends or ctx does.
-func copyOutput(ctx context.Context, attached types.HijackedResponse, cmd containers.Exec, stdout io.Writer) (err error) {
+func copyOutput(ctx context.Context, attached types.HijackedResponse, cmd containers.Exec) (err error) {
 	done := make(chan error, 1)
 	go func() {
 		var err error
 		if cmd.TTY {
-			_, err = io.Copy(stdout, attached.Reader)
+			_, err = io.Copy(cmd.Stdout, attached.Reader)
 		} else {
-			_, err = stdcopy.StdCopy(stdout, orDiscard(cmd.Stderr), attached.Reader)
+			_, err = stdcopy.StdCopy(cmd.Stdout, orDiscard(cmd.Stderr), attached.Reader)
 		}
 		done <- err
 	}()
@@ -146,16 +152,13 @@ func (w limitedWriter) Write(p []byte) (int, error) {
 	return w.next.Write(p)
 }
 
-// refused is the beginning of the message that the engine writes to a command's
-// standard output if it could not start the command.
-const refused = "OCI runtime exec failed"
-
-// heldWriter holds back output that looks like such a message until it is known
-// whether the command wrote it.
+// heldWriter holds back output that begins like the message that the engine writes if it could
+// not start a command, until it is known whether the command wrote it.
 type heldWriter struct {
-	next io.Writer
-	open bool // nothing is held back anymore
-	held bytes.Buffer
+	prefix string
+	next   io.Writer
+	open   bool // nothing is held back anymore
+	held   bytes.Buffer
 }
 
 // maxHeld is more than the length of any such message, in bytes.
@@ -166,8 +169,8 @@ func (w *heldWriter) Write(p []byte) (int, error) {
 		return w.next.Write(p)
 	}
 	w.held.Write(p)
-	seen := min(w.held.Len(), len(refused))
-	if string(w.held.Bytes()[:seen]) != refused[:seen] || w.held.Len() > maxHeld {
+	seen := min(w.held.Len(), len(w.prefix))
+	if string(w.held.Bytes()[:seen]) != w.prefix[:seen] || w.held.Len() > maxHeld {
 		if err := w.release(); err != nil {
 			return 0, err
 		}
@@ -184,7 +187,7 @@ func (w *heldWriter) release() error {
 
 // execStatus waits until the engine knows a command's exit status: a command that
 // has closed its output may still be running.
-func (e *Engine) execStatus(ctx context.Context, exec string, stdout *heldWriter) (int, error) {
+func (e *Engine) execStatus(ctx context.Context, exec string, output *heldWriter) (int, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		state, err := e.client.ContainerExecInspect(ctx, exec)
 		if err != nil {
@@ -193,10 +196,11 @@ func (e *Engine) execStatus(ctx context.Context, exec string, stdout *heldWriter
 		if !state.Running {
 			// A command that never ran has the exit status that a shell would
 			// give, but no process.
-			if state.Pid == 0 && (state.ExitCode == 126 || state.ExitCode == 127) {
-				return 0, errors.New("the command could not be started: " + stdout.held.String())
+			neverRan := state.Pid == 0 && (state.ExitCode == 126 || state.ExitCode == 127)
+			if neverRan && e.dialect.refuses(output.held.String()) {
+				return 0, errors.New("the command could not be started: " + output.held.String())
 			}
-			return state.ExitCode, stdout.release()
+			return state.ExitCode, output.release()
 		}
 		select {
 		case <-ctx.Done():
@@ -210,6 +214,7 @@ func (e *Engine) execStatus(ctx context.Context, exec string, stdout *heldWriter
 // an error before the command is running, so the last size is sent again.
 func (e *Engine) resize(ctx context.Context, exec string, sizes <-chan [2]uint16) {
 	var size [2]uint16
+	begun := time.Now()
 	retry := time.NewTimer(0)
 	<-retry.C
 	for {
@@ -224,7 +229,8 @@ func (e *Engine) resize(ctx context.Context, exec string, sizes <-chan [2]uint16
 			size = s
 		case <-retry.C:
 		}
-		if e.client.ContainerExecResize(ctx, exec, container.ResizeOptions{Width: uint(size[0]), Height: uint(size[1])}) != nil {
+		err := e.client.ContainerExecResize(ctx, exec, container.ResizeOptions{Width: uint(size[0]), Height: uint(size[1])})
+		if err != nil || e.dialect.LosesSizes && time.Since(begun) < 2*time.Second {
 			retry.Reset(20 * time.Millisecond)
 		}
 	}

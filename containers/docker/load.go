@@ -15,7 +15,7 @@ func (e *Engine) Load(ctx context.Context, archive io.Reader) error {
 		return e.errors.LoadError(ctx, doing, err)
 	}
 	defer answer.Body.Close()
-	if _, err := follow(ctx, answer.Body, nil); err != nil {
+	if _, err := e.dialect.follow(ctx, answer.Body, nil); err != nil {
 		return e.errors.LoadError(ctx, doing, err)
 	}
 	return nil

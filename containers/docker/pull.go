@@ -55,7 +55,7 @@ func (e *Engine) fetch(ctx context.Context, named reference.Named, auth string, 
 		return "", err
 	}
 	defer stream.Close()
-	return follow(ctx, stream, progress)
+	return e.dialect.follow(ctx, stream, progress)
 }
 
 // keepDigest has the engine find an image by its digest, ref, when the tag by which it was
@@ -86,13 +86,23 @@ type message struct {
 }
 
 // follow reads the response to a pull until it ends and returns the digest in it.
-func follow(ctx context.Context, stream io.Reader, progress func(containers.Progress)) (digest string, err error) {
+func (d Dialect) follow(ctx context.Context, stream io.Reader, progress func(containers.Progress)) (digest string, err error) {
 	decoder := json.NewDecoder(stream)
 	layers := fetched{}
 	var last containers.Progress
-	for {
+	tell := func() {
+		if now := layers.sum(); progress != nil && now != last {
+			progress(now)
+			last = now
+		}
+	}
+	for image := ""; ; {
 		var m message
 		if err := decoder.Decode(&m); errors.Is(err, io.EOF) {
+			if d.OnlyDownloads {
+				delete(layers, image)
+				tell()
+			}
 			return digest, nil
 		} else if ctx.Err() != nil {
 			return "", ctx.Err()
@@ -102,14 +112,15 @@ func follow(ctx context.Context, stream io.Reader, progress func(containers.Prog
 		if m.Error != "" {
 			return "", errors.New(m.Error)
 		}
-		if d, ok := strings.CutPrefix(m.Status, "Digest: "); ok {
-			digest = d
+		if found, ok := strings.CutPrefix(m.Status, "Digest: "); ok {
+			digest = found
+		}
+		image = m.ID
+		if d.OnlyDownloads && m.Status == "Download complete" {
+			m.Status = "Pull complete"
 		}
 		layers.add(m)
-		if now := layers.sum(); progress != nil && now != last {
-			progress(now)
-			last = now
-		}
+		tell()
 	}
 }
 

@@ -58,7 +58,7 @@ func TestFollow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var steps []containers.Progress
-			digest, err := follow(t.Context(), strings.NewReader(c.stream), func(p containers.Progress) { steps = append(steps, p) })
+			digest, err := dockers.follow(t.Context(), strings.NewReader(c.stream), func(p containers.Progress) { steps = append(steps, p) })
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
@@ -76,7 +76,7 @@ func FuzzFollow(f *testing.F) {
 	f.Add(`{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"bb"}{"status":"Digest: sha256:12"}`)
 	f.Add(`{"status":"Download complete","id":"bb"}{"error":"x"}`)
 	f.Fuzz(func(t *testing.T, stream string) {
-		_, err := follow(context.Background(), strings.NewReader(stream), func(p containers.Progress) {
+		_, err := dockers.follow(context.Background(), strings.NewReader(stream), func(p containers.Progress) {
 			if p.Done > p.Total && p.Total >= 0 { // huge totals may overflow
 				t.Errorf("done %d of %d", p.Done, p.Total)
 			}

@@ -53,7 +53,7 @@ func (e Engine) classify(kinds []Kind, err error) Kind {
 func (e Engine) matchesText(k Kind, err error) bool {
 	text := strings.ToLower(err.Error())
 	for _, m := range messages {
-		if m.kind == k && (m.engine == anyEngine || m.engine == e.Name) && containsAll(text, m.text) {
+		if m.kind == k && (m.engine == anyEngine || m.engine == e.Name || m.engine == e.Like) && containsAll(text, m.text) {
 			return true
 		}
 	}

@@ -19,7 +19,8 @@ import (
 
 // Engine describes an engine for messages and remedies.
 type Engine struct {
-	Name    string // docker or containerd
+	Name    string // docker, containerd or podman
+	Like    string // the engine whose client it has, so that texts of that engine's errors are its own
 	Address string // of its socket
 	Puller  string // the program that connects to registries, docker or kollet
 

@@ -86,6 +86,10 @@ var messages = []struct {
 	{RegistryUnreachable, "docker", []string{"client.timeout"}, "net/http.Client"},
 	{RegistryUnreachable, "docker", []string{"request canceled while waiting for connection"}, "net/http.Transport"},
 
+	// Podman: https://github.com/containers/podman, and its libraries
+	{Damaged, "podman", []string{"digest did not match"}, "go.podman.io/image, copy/digesting_reader.go: Read"},
+	{Spoiled, "podman", []string{"digest did not match"}, "go.podman.io/image, copy/digesting_reader.go: Read"},
+
 	// containerd: https://github.com/containerd/containerd
 	{Forbidden, "containerd", []string{"dial unix", "permission denied"}, "google.golang.org/grpc, internal/transport/http2_client.go: NewHTTP2Client"},
 	{Spoiled, "containerd", []string{"unexpected media type"}, "core/images/image.go: validateMediaType, Manifest"},
