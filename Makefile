@@ -157,10 +157,10 @@ test-stack: node-image guest images controller-image ## the part of test-cloud i
 
 # Engines take a quarter of an hour to compile, and are kept where the linters are.
 test-engines: build guest images ## the tests that depend on the engine, on each of test/engines/matrix or on ENGINES="NAME..."; two hours
-	@test/make/deps.sh crun libseccomp-dev pkg-config
+	@test/make/deps.sh crun libseccomp-dev pkg-config conmon netavark
 	@test/engines/test.sh $(TOOLS)/engines $(ENGINES)
 
-test-podman: ## the engines' tests on Podman, which is not supported; five minutes
+test-podman: ## the engines' tests on Debian's Podman 4.3, which is not supported; five minutes
 	@test/make/deps.sh podman
 	@go test -count=1 -tags podman -run TestPodman -timeout 30m -v ./containers/docker | grep -E '^ *(--- |[a-z]+\.go:)'
 

@@ -74,6 +74,7 @@ var allowed = map[string][]string{
 	"containers/docker":             {"agent/host", "containers", "containers/failure", "containers/login"},
 	"containers/failure":            {"containers"},
 	"containers/images":             {},
+	"containers/podman":             {"agent/host", "containers", "containers/docker", "containers/failure"},
 	"containers/login":              {},
 
 	"test/...":          {"..."},

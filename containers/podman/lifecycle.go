@@ -1,0 +1,107 @@
+package podman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/kollet/kollet/containers"
+)
+
+// Start starts a created or stopped container.
+func (e *Engine) Start(ctx context.Context, id string) error {
+	if err := e.refuseUsers(ctx, id); err != nil {
+		return err
+	}
+	if err := e.libpod.do(ctx, http.MethodPost, "containers/"+id+"/start", nil, nil, nil); err != nil {
+		return e.Explain("starting container "+e.nameOf(ctx, id), err)
+	}
+	return nil
+}
+
+// Stop stops a container and waits until Podman has cleaned up.
+func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error {
+	seconds := max(0, int(math.Ceil(grace.Seconds())))
+	doing := func() string { return "stopping container " + e.nameOf(ctx, id) }
+	stopping, cancel := context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second+containers.KillTime, containers.ErrNotKilled)
+	defer cancel()
+	c, err := e.inspect(stopping, id)
+	if err == nil && c.State.Status == "paused" {
+		// Podman would refuse to stop it.
+		err = e.libpod.do(stopping, http.MethodPost, "containers/"+id+"/unpause", nil, nil, nil)
+	}
+	for err == nil {
+		query := url.Values{"timeout": {strconv.Itoa(seconds)}}
+		if err = e.libpod.do(stopping, http.MethodPost, "containers/"+id+"/stop", query, nil, nil); err != nil {
+			break
+		}
+		if c, err = e.inspect(stopping, id); err != nil {
+			break
+		}
+		if c.state().Stopped() {
+			return nil
+		}
+		// It exited by itself just before. Podman did nothing then, not even note that it is not
+		// to be started again (pkg/api/handlers/compat/containers_stop.go). It has to run for that.
+		select {
+		case <-time.After(time.Millisecond):
+		case <-stopping.Done():
+			err = context.Cause(stopping)
+		}
+	}
+	if errors.Is(context.Cause(stopping), containers.ErrNotKilled) && e.answers(ctx) {
+		return fmt.Errorf("%s: %w", doing(), containers.ErrNotKilled)
+	}
+	return e.Explain(doing(), err)
+}
+
+// answers tells a Podman that cannot stop a container from one that hangs itself.
+func (e *Engine) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return e.libpod.get(ctx, "_ping", nil, nil) == nil
+}
+
+// Update sets a container's name and restart policy.
+func (e *Engine) Update(ctx context.Context, id, name string, restart containers.Restart) error {
+	doing := fmt.Sprintf("updating container %s to %s", id, name)
+	c, err := e.inspect(ctx, id)
+	if err == nil && c.Name != name {
+		err = e.libpod.do(ctx, http.MethodPost, "containers/"+id+"/rename", url.Values{"name": {name}}, nil, nil)
+	}
+	if err == nil && c.policy() != restart {
+		err = e.setPolicy(ctx, id, restart)
+	}
+	if err != nil {
+		return e.Explain(doing, err)
+	}
+	return nil
+}
+
+func (e *Engine) setPolicy(ctx context.Context, id string, policy containers.Restart) error {
+	return e.libpod.do(ctx, http.MethodPost, "containers/"+id+"/update", url.Values{"restartPolicy": {string(policy)}}, struct{}{}, nil)
+}
+
+// Remove removes a stopped container and its anonymous volumes, which its image declares.
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	if err := e.remove(ctx, id, false); err != nil {
+		return e.Explain("removing container "+e.nameOf(ctx, id), err)
+	}
+	return nil
+}
+
+// nameOf returns the name of a container for an error, even if ctx has ended.
+func (e *Engine) nameOf(ctx context.Context, id string) string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	c, err := e.inspect(ctx, id)
+	if err != nil {
+		return id
+	}
+	return c.Name
+}
