@@ -1,7 +1,12 @@
 package conformance
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/containers"
 )
@@ -22,6 +27,27 @@ var usersTests = []test{
 			equal(t, script+": state", c.State, containers.StateExited)
 		}
 	}},
+	{"lists of users that do not end are found in mounts", func(t *testing.T, s *suite) {
+		for script, what := range map[string]string{
+			"mkfifo /data/pipe; ln -s /data/pipe /etc/passwd":                             "/etc/passwd is a FIFO",
+			"mkfifo /data/pipe; ln -s /up/link /etc/group; ln -s ../data/pipe /data/link": "/etc/group is a FIFO",
+		} {
+			dir := t.TempDir()
+			spec, id := s.replacing(t, script, bound(dir, "/data"), bound(dir, "/up"))
+			wantError(t, s.Engine.Start(t.Context(), id), "starting container "+spec.Name, "its "+what)
+		}
+		dir := t.TempDir()
+		spec, id := s.replacing(t, "mkfifo /etc/passwd", bound(dir, "/etc"))
+		wantError(t, s.Engine.Start(t.Context(), id), "starting container "+spec.Name, "its /etc/passwd is a FIFO")
+	}},
+	{"lists of users are not looked for outside of a container", func(t *testing.T, s *suite) {
+		dir, err := os.MkdirTemp("/var/tmp", "kollet-") // not below /dev, where no list may be
+		must(t, err)
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		must(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+		_, id := s.replacing(t, fmt.Sprintf("ln -s %[1]s/pipe /etc/passwd; ln -s %[1]s/pipe /data/link; ln -s /data/link /etc/group", dir), bound(t.TempDir(), "/data"))
+		must(t, s.Engine.Start(t.Context(), id))
+	}},
 	{"other lists of users are no reason not to start", func(t *testing.T, s *suite) {
 		for _, script := range []string{
 			"true",
@@ -38,13 +64,18 @@ var usersTests = []test{
 }
 
 // replacing returns a container that was stopped after it ran a script without its lists of users.
-func (s *suite) replacing(t *testing.T, script string) (containers.Spec, string) {
+func (s *suite) replacing(t *testing.T, script string, mounts ...containers.Mount) (containers.Spec, string) {
 	t.Helper()
-	spec := s.script("rm /etc/passwd /etc/group; " + script + "; " + forever)
+	spec := s.script("rm -f /etc/passwd /etc/group; " + script + "; " + forever)
+	spec.Mounts = mounts
 	spec.Restart = containers.RestartAlways
 	id := s.start(t, spec)
 	s.awaitUp(t, id)
 	must(t, s.Engine.Start(t.Context(), id)) // it runs
 	must(t, s.Engine.Stop(t.Context(), id, 0))
 	return spec, id
+}
+
+func bound(source, target string) containers.Mount {
+	return containers.Mount{Type: containers.Bind, Source: source, Target: target}
 }

@@ -2,12 +2,13 @@ package containerd
 
 import (
 	"context"
+	"io/fs"
 	"os"
-	"strings"
+	"slices"
 
 	ctr "github.com/containerd/containerd/v2/core/containers"
 	"github.com/containerd/containerd/v2/core/mount"
-	continuity "github.com/containerd/continuity/fs"
+	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/containers"
 )
@@ -15,28 +16,53 @@ import (
 // checkUsers returns an error if runc would wait for a file of a container that does not run. If
 // nobody can look at it, the start may tell.
 func (e *Engine) checkUsers(ctx context.Context, c ctr.Container) (refused error) {
+	spec, err := ociOf(c)
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
 	mounts, err := e.client.SnapshotService(c.Snapshotter).Mounts(ctx, c.SnapshotKey)
 	if err != nil {
 		return nil //nolint:nilerr // see above
 	}
 	_ = mount.WithReadonlyTempMount(ctx, mounts, func(root string) error {
-		for _, file := range containers.UsersFiles {
-			at, err := continuity.RootPath(root, file) // resolves symbolic links inside the container
-			if err != nil {
-				continue
-			}
-			inside := strings.TrimPrefix(at, strings.TrimSuffix(root, "/"))
-			info, err := os.Lstat(at)
-			if err != nil {
-				refused = containers.CheckUsers(file, inside, 0, 0)
-			} else {
-				refused = containers.CheckUsers(file, inside, info.Mode(), info.Size())
-			}
-			if refused != nil {
-				return nil
-			}
-		}
+		refused = viewOf(root, spec.Mounts).checkUsers()
 		return nil
 	})
 	return refused
+}
+
+func (v view) checkUsers() error {
+	for _, file := range containers.UsersFiles {
+		at := v.resolve(file)
+		mode, size := v.stat(at)
+		if err := containers.CheckUsers(file, at, mode, size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stat returns the mode and the size of what is at a path without links; 0 if there is nothing.
+func (v view) stat(at string) (fs.FileMode, int64) {
+	f := v.hold(at)
+	if f == nil {
+		return 0, 0
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil, info.Mode()&fs.ModeSymlink != 0: // after too many links, which nobody follows
+		return 0, 0
+	case info.Mode().IsRegular() && madeByKernel(f):
+		return fs.ModeIrregular, 0
+	}
+	return info.Mode(), info.Size()
+}
+
+// madeByKernel reports whether the kernel makes up what a file holds, so that reading it may wait:
+// a volume can be one of the host's file systems of this kind.
+func madeByKernel(f *os.File) bool {
+	var st unix.Statfs_t
+	kinds := []int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC}
+	return unix.Fstatfs(int(f.Fd()), &st) == nil && slices.Contains(kinds, int64(st.Type))
 }
