@@ -159,6 +159,9 @@ func (e *Engine) look(ctx context.Context, id string) (state, error) {
 		if time.Now().After(until) {
 			return state{}, silent(id)
 		}
+		if err := e.endStuckStart(ctx, id); err != nil {
+			return state{}, err
+		}
 		if err := pause(ctx); err != nil {
 			return state{}, err
 		}

@@ -66,3 +66,17 @@ func madeByKernel(f *os.File) bool {
 	kinds := []int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC}
 	return unix.Fstatfs(int(f.Fd()), &st) == nil && slices.Contains(kinds, int64(st.Type))
 }
+
+// endStuckStart ends a start by the restart monitor that waits for a list of users, and keeps the
+// monitor from trying again. Until then the monitor starts no other container either.
+func (e *Engine) endStuckStart(ctx context.Context, id string) error {
+	why := containers.EndStuckStart(id)
+	if why == nil {
+		return nil
+	}
+	c, err := e.client.ContainerService().Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	return e.failed(ctx, c, why)
+}
