@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
@@ -52,7 +54,11 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	st := Status{Node: a.node.Name, Generation: current.Number, Since: current.Created, Hotfix: current.Hotfix, Services: []ServiceStatus{}}
+	st.Underway = a.node.Underway()
 	if st.Engine, err = a.node.Engine.Info(ctx); err != nil {
+		if st.Interrupted { // known without the engine
+			err = fmt.Errorf("%w\n%s", err, st.Interruption())
+		}
 		return st, err
 	}
 	guests, err := a.node.Guests()
@@ -60,7 +66,6 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		return st, err
 	}
 	st.Guests = len(guests)
-	st.Underway = a.node.Underway()
 	if lost := a.node.LostLink(); lost != nil && st.Problem == "" {
 		st.Problem = lost.Error()
 	}
@@ -68,6 +73,10 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		st.Problem = err.Error()
 	}
 	st.Healthy = current.Number > 0 && !st.Interrupted && st.Problem == ""
+	var cutOver []string
+	if st.Interrupted {
+		cutOver = a.node.CutOver()
+	}
 	for _, s := range current.Services {
 		row := ServiceStatus{Name: s.Name, Image: s.Ref, InsteadOf: s.InsteadOf, ImageID: s.Image.ID, Generation: s.Origin, Health: "unknown"}
 		c, err := a.node.Container(ctx, s.Name, s.Origin)
@@ -83,10 +92,28 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 				row.ExitCode = &c.ExitCode
 			}
 		}
+		if slices.Contains(cutOver, s.Name) && row.State != string(containers.StateRunning) {
+			row.Why = a.replaced(ctx, s.Name, st.Underway)
+		}
 		st.Healthy = st.Healthy && (row.Health == "healthy" || row.Health == "none")
 		st.Services = append(st.Services, row)
 	}
 	return st, nil
+}
+
+// replaced says what runs of a service that an interrupted upgrade has begun to cut over.
+func (a *Agent) replaced(ctx context.Context, service string, u node.Underway) string {
+	c, err := a.node.Container(ctx, service, u.To)
+	runs := err == nil && c.State == containers.StateRunning
+	switch {
+	case runs && u.Committed:
+		return fmt.Sprintf("the container of generation %d runs; `kollet recover` finishes the upgrade", u.To)
+	case runs:
+		return fmt.Sprintf("the container of generation %d runs until `kollet recover` undoes the upgrade", u.To)
+	case u.Committed:
+		return "may be stopped until `kollet recover` finishes the upgrade"
+	}
+	return "may be stopped until `kollet recover` undoes the upgrade"
 }
 
 // health tries a service's probes once, unless it restarts repeatedly: between two

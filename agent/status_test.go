@@ -118,3 +118,64 @@ func TestStatusOfAMissingContainer(t *testing.T) {
 		}
 	}
 }
+
+// cutOver is an engine in which the container of one in generation 1 has exited, and that of
+// generation 2 runs if it is said to.
+type cutOver struct {
+	failing
+	replaced bool
+	down     error
+}
+
+func (c cutOver) Info(context.Context) (containers.Info, error) { return containers.Info{}, c.down }
+
+func (c cutOver) List(_ context.Context, labels map[string]string) ([]containers.Container, error) {
+	state := containers.StateExited
+	if labels[node.LabelGeneration] == "2" && c.replaced {
+		state = containers.StateRunning
+	}
+	return []containers.Container{{ID: "1", State: state, ExitCode: 143}}, nil
+}
+
+// After an interrupted upgrade, status says what runs instead of the services that it has cut
+// over, and what recover will do; that also without the engine.
+func TestStatusAfterAnInterruption(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		replaced, committed  bool
+		interruption, reason string
+	}{
+		{"in a cutover", false, false, "an upgrade was interrupted; run `kollet recover`", "may be stopped until `kollet recover` undoes the upgrade"},
+		{"after a cutover", true, false, "an upgrade was interrupted; run `kollet recover`", "the container of generation 2 runs until `kollet recover` undoes the upgrade"},
+		{"after the commit", true, true, "the upgrade to generation 2 has committed, but was interrupted; `kollet recover` finishes it", "the container of generation 2 runs; `kollet recover` finishes the upgrade"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := node.Node{Root: t.TempDir(), Host: host.Real(), Engine: cutOver{replaced: c.replaced}}
+			g := generation.Generation{Number: 1, Services: []generation.Service{{Name: "one", Origin: 1}}}
+			if err := errors.Join(n.Store().Write(g, nil, func(string) error { return nil }), n.Store().SetCurrent(1)); err != nil {
+				t.Fatal(err)
+			}
+			j, err := journal.Create(n.Journals(), journal.Record{Event: journal.Begin, From: 1, To: 2}, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer j.Close()
+			if err := j.Append(journal.Record{Event: journal.Intent, Step: journal.Step{Kind: journal.CutOver, Services: []string{"one"}}}); err != nil {
+				t.Fatal(err)
+			}
+			if c.committed {
+				if err := j.Append(journal.Record{Event: journal.Commit}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := New(n).Status(t.Context())
+			if err != nil || s.Healthy || s.Interruption() != c.interruption || s.Services[0].Why != c.reason {
+				t.Errorf("%+v, %v", s, err)
+			}
+			n.Engine = cutOver{down: errors.New("docker cannot be reached")}
+			if _, err := New(n).Status(t.Context()); err == nil || err.Error() != "docker cannot be reached\n"+c.interruption {
+				t.Errorf("without the engine: %v", err)
+			}
+		})
+	}
+}

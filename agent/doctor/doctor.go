@@ -66,7 +66,7 @@ func checkJournal(n *node.Node) Check {
 	case u.Running != "":
 		return Check{Name: "journal", Level: Fine, Text: u.Running + " is running"}
 	case u.Interrupted:
-		return Check{"journal", Bad, "an upgrade was interrupted", "kollet recover"}
+		return Check{"journal", Bad, u.Interruption(), "kollet recover"}
 	}
 	return Check{Name: "journal", Level: Fine, Text: "no upgrade is open"}
 }

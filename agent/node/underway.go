@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/kollet/kollet/agent/journal"
@@ -8,22 +9,38 @@ import (
 
 // Underway says what kollet itself is doing to the node, or has left undone.
 type Underway struct {
-	Running     string `json:"running,omitempty"` // the command that is changing the node, with its process
-	Interrupted bool   `json:"interrupted"`       // an upgrade waits for `kollet recover`
-	Problem     string `json:"problem,omitempty"` // why the last upgrade's journal cannot be read
+	Running     string `json:"running,omitempty"`        // the command that is changing the node, with its process
+	Interrupted bool   `json:"interrupted"`              // an upgrade waits for `kollet recover`
+	Committed   bool   `json:"committed,omitempty"`      // the interrupted upgrade had committed
+	To          int    `json:"interrupted_to,omitempty"` // the generation that it was going to
+	Problem     string `json:"problem,omitempty"`        // why the last upgrade's journal cannot be read
+}
+
+// Interruption says that an upgrade was interrupted, and what ends it; empty if none was.
+func (u Underway) Interruption() string {
+	switch {
+	case !u.Interrupted:
+		return ""
+	case u.Committed:
+		return fmt.Sprintf("the upgrade to generation %d has committed, but was interrupted; `kollet recover` finishes it", u.To)
+	}
+	return "an upgrade was interrupted; run `kollet recover`"
 }
 
 // Underway reads it without the lock.
 func (n *Node) Underway() Underway {
 	u := Underway{Running: n.Running()}
-	open, err := n.Interrupted()
+	last, records, err := n.LastJournal()
 	if err != nil {
 		u.Problem = err.Error()
 	}
+	open := err == nil && last > 0 && !journal.Ended(records)
 	if open && u.Running == "" {
 		u.Running = n.Running() // it may have begun in between
 	}
-	u.Interrupted = open && u.Running == ""
+	if u.Interrupted = open && u.Running == ""; u.Interrupted {
+		u.Committed, u.To = journal.HasCommitted(records), last
+	}
 	return u
 }
 

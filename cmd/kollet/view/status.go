@@ -47,12 +47,26 @@ func (s Status) text(t *text) {
 		}
 		return red
 	})
-	for _, r := range s.Services {
-		if r.Why != "" {
-			t.line("%s: %s", r.Name, r.Why)
-		}
-	}
+	s.reasons(t)
 	t.hotfix(s.Hotfix)
+}
+
+// reasons shows each reason once, with the services for which it holds.
+func (s Status) reasons(t *text) {
+	var reasons []string
+	services := map[string][]string{}
+	for _, r := range s.Services {
+		if r.Why == "" {
+			continue
+		}
+		if services[r.Why] == nil {
+			reasons = append(reasons, r.Why)
+		}
+		services[r.Why] = append(services[r.Why], r.Name)
+	}
+	for _, why := range reasons {
+		t.line("%s: %s", strings.Join(services[why], ", "), why)
+	}
 }
 
 // underway shows what kollet itself is doing to the node, or has left undone.
@@ -60,8 +74,8 @@ func (t *text) underway(u node.Underway) {
 	if u.Running != "" {
 		t.line("%s, is changing the node", u.Running)
 	}
-	if u.Interrupted {
-		t.painted(red, "an upgrade was interrupted; run `kollet recover`")
+	if why := u.Interruption(); why != "" {
+		t.painted(red, "%s", why)
 	}
 	if u.Problem != "" {
 		t.painted(red, "a problem with kollet's records: %s", u.Problem)

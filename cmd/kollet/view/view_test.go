@@ -160,6 +160,23 @@ nova-libvirt  running  healthy  r/nova-libvirt:1  2           2 days ago
 nova-compute  missing  unknown  r/nova-compute:1  4           -
 nova-compute: run ` + "`kollet verify`" + `
 `},
+	{"status after a cutover", Status{
+		Node: "cmp1", Generation: 4, Since: noon, Underway: node.Underway{Interrupted: true, Committed: true, To: 5},
+		Services: []agent.ServiceStatus{
+			{Name: "a", State: "exited", Health: "unknown", Why: "replaced", Image: "a:1", Generation: 4},
+			{Name: "b", State: "exited", Health: "unknown", Why: "fails", Image: "b:1", Generation: 4},
+			{Name: "c", State: "exited", Health: "unknown", Why: "replaced", Image: "c:1", Generation: 4},
+		},
+	}, `
+node cmp1: generation 4, created less than a second ago;  , 0 guests, not healthy
+the upgrade to generation 5 has committed, but was interrupted; ` + "`kollet recover`" + ` finishes it
+SERVICE  STATE   HEALTH   IMAGE  GENERATION  SINCE
+a        exited  unknown  a:1    4           -
+b        exited  unknown  b:1    4           -
+c        exited  unknown  c:1    4           -
+a, c: replaced
+b: fails
+`},
 	{"verify", Verification{Generation: 4, Services: 2, Drift: []plan.Drift{{Service: "web", What: "copied file", Text: "/etc/a in web was changed manually"}}}, `
 SERVICE  WHAT         DRIFT
 web      copied file  /etc/a in web was changed manually
