@@ -194,7 +194,7 @@ func path(dir string, to int) string {
 const mostRead = 64 << 20
 
 // ofDamaged is what to do about a journal that makes no sense.
-const ofDamaged = "see what differs with `kollet verify`, move the file away, then let `kollet upgrade` repair it"
+const ofDamaged = "move the file out of its directory, see with `kollet verify` what differs, then let `kollet upgrade` repair it"
 
 // read returns the records of a journal and the size of its complete lines.
 func read(path string) ([]Record, int64, error) {

@@ -20,7 +20,7 @@ them by replacing the service. A missing file that kollet can make again, such a
 and the service is not replaced. What an upgrade has replaced that is running, or was
 interrupted, is not compared. Verify itself changes nothing.` + exitHelp(map[int]string{
 			exitDone:   "nothing differs",
-			exitFailed: "something differs, an upgrade was interrupted, or the comparison failed",
+			exitFailed: "something differs, an upgrade was interrupted or its journal cannot be read, or the comparison failed",
 		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet verify
   kollet verify --output json`,
@@ -30,7 +30,7 @@ interrupted, is not compared. Verify itself changes nothing.` + exitHelp(map[int
 			switch {
 			case err != nil:
 				return nil, err
-			case len(found.Drift) > 0 || found.Interrupted:
+			case len(found.Drift) > 0 || found.Interrupted || found.Problem != "":
 				return view.Verification(found), statusError(exitFailed)
 			}
 			return view.Verification(found), nil

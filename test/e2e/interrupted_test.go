@@ -22,7 +22,7 @@ func TestDamagedJournal(t *testing.T) {
 		journal := n.Path(node.StateDir + "/journal/000002.jsonl")
 		check(t, os.WriteFile(journal, []byte("damaged\n"), 0o600))
 		for _, command := range []string{"recover", "upgrade", "gc"} {
-			contains(t, n.Must(4, command).Stderr, "see what differs with `kollet verify`, move the file away, then let `kollet upgrade` repair it")
+			contains(t, n.Must(4, command).Stderr, "move the file out of its directory, see with `kollet verify` what differs, then let `kollet upgrade` repair it")
 		}
 		contains(t, n.Must(1, "verify").Stdout, "alpha")
 		check(t, os.Rename(journal, n.Path("/damaged")))

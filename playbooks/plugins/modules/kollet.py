@@ -479,6 +479,8 @@ class Node(object):
         self.out.update(drift=found["drift"], generation=found["generation"])
         if found.get("interrupted"):
             self.fail("an upgrade was interrupted; run kollet.kollet.recover", "unknown")
+        if found.get("problem"):
+            self.fail(found["problem"], "unknown")
 
 
 def rolled_back_to(entry):

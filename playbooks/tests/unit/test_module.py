@@ -323,6 +323,12 @@ def test_verify_after_an_interruption(kollet):
     assert out["node_state"].startswith("interrupted")
 
 
+def test_verify_with_a_damaged_journal(kollet):
+    found = {"generation": 3, "services": 1, "drift": [], "problem": "000004.jsonl:1: damaged record"}
+    out = kollet({"verify": [(1, found)], "status": [(0, dict(STATUS))]}, action="verify")
+    assert out["failed"] and out["msg"].startswith("000004.jsonl:1: damaged record")
+
+
 def test_plan_after_an_interruption(kollet):
     out = kollet({"plan": [(0, dict(EMPTY, interrupted=True))]}, action="plan")
     assert out["changed"] and out["interrupted"]
