@@ -73,10 +73,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		st.Problem = err.Error()
 	}
 	st.Healthy = current.Number > 0 && !st.Interrupted && st.Problem == ""
-	var cutOver []string
-	if st.Interrupted {
-		cutOver = a.node.CutOver()
-	}
+	cutOver := a.node.CutOver()
 	for _, s := range current.Services {
 		row := ServiceStatus{Name: s.Name, Image: s.Ref, InsteadOf: s.InsteadOf, ImageID: s.Image.ID, Generation: s.Origin, Health: "unknown"}
 		c, err := a.node.Container(ctx, s.Name, s.Origin)
@@ -101,8 +98,11 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// replaced says what runs of a service that an interrupted upgrade has begun to cut over.
+// replaced says what runs of a service that an upgrade under way has begun to cut over.
 func (a *Agent) replaced(ctx context.Context, service string, u node.Underway) string {
+	if !u.Interrupted {
+		return "the upgrade replaces it"
+	}
 	c, err := a.node.Container(ctx, service, u.To)
 	runs := err == nil && c.State == containers.StateRunning
 	switch {
@@ -123,7 +123,7 @@ func (a *Agent) health(ctx context.Context, c containers.Container, s generation
 		return "restarting", err.Error() + "; `kollet logs " + s.Name + "` may show why"
 	}
 	if c.State != containers.StateRunning {
-		return "unknown", ""
+		return "unknown", "it is " + c.Condition() + "; run `kollet upgrade`, which replaces it"
 	}
 	if err := health.Try(ctx, health.Of(a.node.Engine, a.node.Host, c, s.User), s.Healthcheck); err != nil {
 		return "unhealthy", target.RedactorOf(a.node).Text(err.Error())

@@ -46,6 +46,14 @@ func TestStatusShowsNoSecrets(t *testing.T) {
 	if verdict != "unhealthy" || !strings.HasSuffix(why, "amqp://nova:<secret rabbit>@h") {
 		t.Errorf("%s: %s", verdict, why)
 	}
+	for state, want := range map[containers.State]string{
+		containers.StateExited: "it is exited, with exit status 3; run `kollet upgrade`, which replaces it",
+		containers.StatePaused: "it is paused; run `kollet upgrade`, which replaces it",
+	} {
+		if verdict, why := a.health(t.Context(), containers.Container{ID: "1", State: state, ExitCode: 3}, s); verdict != "unknown" || why != want {
+			t.Errorf("%s: %s", verdict, why)
+		}
+	}
 	// A probe may pass between two crashes, so none is tried.
 	verdict, why = a.health(t.Context(), containers.Container{ID: "1", State: containers.StateRunning, Restarts: 7, Started: time.Now()}, s)
 	if verdict != "restarting" || !strings.HasPrefix(why, "restarting (7 restarts, ") {
@@ -171,6 +179,14 @@ func TestStatusAfterAnInterruption(t *testing.T) {
 			s, err := New(n).Status(t.Context())
 			if err != nil || s.Healthy || s.Interruption() != c.interruption || s.Services[0].Why != c.reason {
 				t.Errorf("%+v, %v", s, err)
+			}
+			unlock, err := n.Lock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err = New(n).Status(t.Context())
+			if unlock(); err != nil || s.Services[0].Why != "the upgrade replaces it" {
+				t.Errorf("while it runs: %+v, %v", s, err)
 			}
 			n.Engine = cutOver{down: errors.New("docker cannot be reached")}
 			if _, err := New(n).Status(t.Context()); err == nil || err.Error() != "docker cannot be reached\n"+c.interruption {

@@ -37,10 +37,15 @@ func Unhealthy(ctx context.Context, n *node.Node, services []generation.Service)
 	return found
 }
 
+// stoppedError says why a service does not run. That is drift, so an upgrade repairs it.
+type stoppedError struct{ why string }
+
+func (e stoppedError) Error() string { return e.why }
+
 func healthyNow(ctx context.Context, n *node.Node, s generation.Service) error {
 	c, err := n.Container(ctx, s.Name, s.Origin)
 	if errors.Is(err, containers.ErrNotFound) {
-		return errors.New("it has no container")
+		return stoppedError{"it has no container"}
 	}
 	if err != nil {
 		return err
@@ -49,7 +54,7 @@ func healthyNow(ctx context.Context, n *node.Node, s generation.Service) error {
 		return err
 	}
 	if c.State != containers.StateRunning {
-		return fmt.Errorf("its container is %s", c.Condition())
+		return stoppedError{"its container is " + c.Condition()}
 	}
 	probes := slices.Clone(s.Healthcheck)
 	for i, p := range probes {
@@ -79,7 +84,7 @@ func checkServices(ctx context.Context, n *node.Node, services []generation.Serv
 	sick := Unhealthy(ctx, n, current.Services)
 	for _, s := range current.Services {
 		if why := sick[s.Name]; why != nil {
-			checks = append(checks, Check{"services", Warning, fmt.Sprintf("%s is unhealthy: %v", s.Name, why), "an upgrade that does not replace it is refused; `kollet logs " + s.Name + "` may show why"})
+			checks = append(checks, Check{"services", Warning, fmt.Sprintf("%s is unhealthy: %v", s.Name, why), remedyFor(s.Name, why)})
 		}
 	}
 	checks = append(checks, checkRestarts(ctx, n)...)
@@ -87,6 +92,13 @@ func checkServices(ctx context.Context, n *node.Node, services []generation.Serv
 		checks = append(checks, Check{Name: "services", Level: Fine, Text: "healthy"})
 	}
 	return checks
+}
+
+func remedyFor(service string, why error) string {
+	if _, stopped := errors.AsType[stoppedError](why); stopped {
+		return "run `kollet upgrade`, which replaces it"
+	}
+	return "an upgrade that does not replace it is refused; `kollet logs " + service + "` may show why"
 }
 
 // checkRestarts: without its log writer, which is kollet, containerd does not restart a

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,5 +36,19 @@ func TestUnhealthy(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A service that does not run is repaired by an upgrade, which is not refused.
+func TestRemedies(t *testing.T) {
+	n := &node.Node{Root: t.TempDir(), Host: host.Real(), Engine: engine{all: []containers.Container{
+		{ID: "a", State: containers.StatePaused},
+	}}}
+	sick := Unhealthy(t.Context(), n, []generation.Service{{Name: "a"}})
+	if got := remedyFor("a", sick["a"]); got != "run `kollet upgrade`, which replaces it" {
+		t.Errorf("%v: %s", sick["a"], got)
+	}
+	if got := remedyFor("a", errors.New("a probe fails")); !strings.Contains(got, "`kollet logs a` may show why") {
+		t.Errorf("a probe fails: %s", got)
 	}
 }
