@@ -12,7 +12,15 @@ import (
 
 // Upgrade takes the node to what its node file says now.
 func (a *Agent) Upgrade(ctx context.Context, opts target.Options, run upgrade.Options) (upgrade.Result, error) {
+	a.warnOfFile()
 	return upgrade.Run(ctx, a.node, func() (*target.Target, error) { return target.Read(a.node, opts, "upgrade") }, run)
+}
+
+// warnOfFile warns of a node file that others can write.
+func (a *Agent) warnOfFile() {
+	if err := a.node.OthersWriteFile(); err != nil {
+		a.node.Note("", "warning: %v", err)
+	}
 }
 
 // Rollback takes the node to an earlier generation, images and configuration
@@ -36,6 +44,7 @@ type Planned struct {
 
 // Plan says what an upgrade would change, and changes nothing.
 func (a *Agent) Plan(ctx context.Context, opts target.Options) (Planned, error) {
+	a.warnOfFile()
 	t, err := target.Read(a.node, opts, "upgrade")
 	if err != nil {
 		return Planned{}, err

@@ -80,5 +80,8 @@ func checkNodeFile(n *node.Node) (Check, []generation.Service) {
 	if err != nil {
 		return Check{"node file", Bad, err.Error(), "make it readable"}, nil
 	}
+	if err := n.OthersWriteFile(); err != nil {
+		return Check{Name: "node file", Level: Warning, Text: err.Error()}, t.Services // says what to do
+	}
 	return Check{Name: "node file", Level: Fine, Text: n.NodeFilePath()}, t.Services
 }
