@@ -163,7 +163,10 @@ func (t *transaction) run(ctx context.Context) error {
 	if err != nil {
 		return t.rollBack(ctx, err)
 	}
-	return t.complete(context.WithoutCancel(ctx))
+	if err = t.complete(context.WithoutCancel(ctx)); ctx.Err() != nil {
+		t.node.Note("", "interrupted after the commit: nothing was undone")
+	}
+	return err
 }
 
 // complete does what follows the commit. If a service could not be promoted, the
@@ -210,7 +213,9 @@ func (t *transaction) do(ctx context.Context, s step) error {
 		return err
 	}
 	t.started = append(t.started, s)
-	if err := s.do(ctx); err != nil {
+	if err := s.do(ctx); err != nil && ctx.Err() != nil { // what it failed with says nothing
+		return t.stepFailed(s, name, errors.New("interrupted"))
+	} else if err != nil {
 		return t.stepFailed(s, name, err)
 	}
 	t.node.Emit(node.Event{Kind: node.StepEnds, Step: name, Text: t.since(began)})
