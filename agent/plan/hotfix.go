@@ -43,8 +43,10 @@ func (h Hotfix) Text() string {
 	switch {
 	case h.State == Dropped && strings.HasSuffix("/"+h.NodeFile, "/"+h.Value):
 		return fmt.Sprintf("hotfix: the node file now says the same: %s", what)
+	case h.State == Dropped && h.NodeFile == "":
+		return fmt.Sprintf("hotfix: %s is dropped", what)
 	case h.State == Dropped:
-		return fmt.Sprintf("hotfix: %s is dropped, for %s", what, file)
+		return fmt.Sprintf("hotfix: %s is dropped; %s applies again", what, file)
 	}
 	return fmt.Sprintf("hotfix: %s instead of %s; it stays until the node file says the same or `kollet upgrade %s` drops it", what, file, drop)
 }

@@ -144,5 +144,5 @@ func SameEngine(ctx context.Context, n *node.Node, t *target.Target, current gen
 	if current.Engine == t.Engine {
 		return nil
 	}
-	return node.BadInput{Err: fmt.Errorf("engine: this node runs on %s, the node file says %s; set engine: %s: moving a node to another engine is not supported", current.Engine, t.Engine, current.Engine)}
+	return node.BadInput{Err: fmt.Errorf("engine: this node runs on %s and cannot be moved to another engine; set `engine: %s`", current.Engine, current.Engine)}
 }
