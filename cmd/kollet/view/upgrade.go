@@ -68,6 +68,10 @@ func (r Recovery) text(t *text) {
 		t.line("nothing to recover: no upgrade was interrupted")
 		return
 	}
-	t.line("the upgrade from generation %d to %d was interrupted: %s", r.From, r.To, r.Outcome)
+	if r.Outcome == journal.Committed {
+		t.line("the interrupted upgrade to generation %d had committed and is finished", r.To)
+	} else {
+		t.line("the upgrade from generation %d to %d was interrupted: %s", r.From, r.To, r.Outcome)
+	}
 	t.line("the node is on generation %d", r.Current)
 }

@@ -142,6 +142,10 @@ nothing to do: the node is on generation 4
 the upgrade from generation 3 to 4 was interrupted: rolled back
 the node is on generation 3
 `},
+	{"recovery after the commit", Recovery{Found: true, From: 3, To: 4, Outcome: journal.Committed, Current: 4}, `
+the interrupted upgrade to generation 4 had committed and is finished
+the node is on generation 4
+`},
 	{"nothing to recover", Recovery{Current: 3}, `
 nothing to recover: no upgrade was interrupted
 `},
