@@ -204,7 +204,7 @@ func (b *builder) mounts() []containers.Mount {
 			kind = containers.Bind
 			on := filepath.Join(b.node.Host.Root, source)
 			if _, err := os.Stat(on); err != nil && !b.elsewhere {
-				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %w; create it, or remove the volume", source, node.WithoutPath(err))
+				b.problems.Addf(m.Place, m.Key+".source", "%s cannot be mounted: %w; %s", source, node.WithoutPath(err), b.remedyOf(m))
 			} else if b.inState(on) {
 				b.problems.Addf(m.Place, m.Key+".source", "%s is in kollet's state directory, which no service may read or write; mount another directory", source)
 			}
@@ -213,6 +213,15 @@ func (b *builder) mounts() []containers.Mount {
 		mounts = append(mounts, containers.Mount{Type: kind, Source: source, Target: m.Target, ReadOnly: m.ReadOnly, Propagation: m.Propagation, Size: size, Mode: m.Mode})
 	}
 	return mounts
+}
+
+// remedyOf says what to do about a volume whose source is not there. One of the profile cannot be
+// removed, but the node file can give its target another source.
+func (b *builder) remedyOf(m nodefile.Volume) string {
+	if m.Place.File != "profile "+b.file.Profile {
+		return "create it, or remove the volume"
+	}
+	return fmt.Sprintf("create the directory, or mount another one: set services.%s.volumes in the node file to [{source: DIRECTORY, target: %s}]", b.name, m.Target)
 }
 
 // inState reports whether a path on the host is the state directory, or lies below it, by
