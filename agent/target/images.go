@@ -70,7 +70,7 @@ func (t *Target) FindImages(ctx context.Context, n *node.Node, current generatio
 			}
 			image, err := find(ctx, n.Engine, known, s.Ref)
 			if err != nil && !errors.Is(err, containers.ErrNotFound) {
-				return fmt.Errorf("look up the image of %s: %w", s.Name, err)
+				return fmt.Errorf("%s: %w", s.Name, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
