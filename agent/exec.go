@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -36,6 +37,9 @@ func (a *Agent) Exec(ctx context.Context, service string, cmd containers.Exec) (
 	if err != nil {
 		return 0, err
 	}
+	if c.State == containers.StatePaused {
+		return 0, fmt.Errorf("%s is paused; run `kollet upgrade`, which replaces it", service)
+	}
 	if cmd.User == "" {
 		cmd.User = user
 	}
@@ -59,5 +63,8 @@ func (a *Agent) serviceContainer(ctx context.Context, service string) (container
 		return containers.Container{}, "", node.BadInput{Err: fmt.Errorf("the node has no service %q; it has %s", service, strings.Join(names, ", "))}
 	}
 	c, err := a.node.Container(ctx, s.Name, s.Origin)
+	if errors.Is(err, containers.ErrNotFound) {
+		err = fmt.Errorf("%w; run `kollet upgrade`, which creates it again", err)
+	}
 	return c, s.User, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -193,5 +194,24 @@ func TestStatusAfterAnInterruption(t *testing.T) {
 				t.Errorf("without the engine: %v", err)
 			}
 		})
+	}
+}
+
+// pausedEngine has one container, which is paused.
+type pausedEngine struct{ failing }
+
+func (pausedEngine) List(context.Context, map[string]string) ([]containers.Container, error) {
+	return []containers.Container{{ID: "1", State: containers.StatePaused}}, nil
+}
+
+// Nothing can be run in a paused container, and the engine's error does not say what to do.
+func TestExecInAPausedContainer(t *testing.T) {
+	n := node.Node{Root: t.TempDir(), Host: host.Real(), Engine: pausedEngine{}}
+	g := generation.Generation{Number: 1, Services: []generation.Service{{Name: "one", Origin: 1}}}
+	if err := errors.Join(n.Store().Write(g, nil, func(string) error { return nil }), n.Store().SetCurrent(1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(n).Exec(t.Context(), "one", containers.Exec{Argv: []string{"true"}, Stderr: io.Discard}); err == nil || err.Error() != "one is paused; run `kollet upgrade`, which replaces it" {
+		t.Errorf("got %v", err)
 	}
 }

@@ -77,7 +77,7 @@ var meanings = map[Kind]meaning{
 	NameTaken:    {remedy: always("remove that container, or rename it")},
 
 	BeingRemoved:  {},
-	MissingSource: {remedy: always("create it, or remove the volume from the service")},
+	MissingSource: {remedy: always("create it")},
 	MissingDevice: {remedy: always("check that the device exists on this host")},
 	NotShared:     {remedy: always("make it shared: mount --make-rshared on the mount point named above, usually /")},
 	DiskFull:      {is: syscall.ENOSPC, remedy: func(e Engine, _ string) string { return "free disk space where " + e.Space }},
