@@ -13,8 +13,8 @@ var remedies = []struct {
 	errno  syscall.Errno
 	remedy string
 }{
-	{unix.ENOSPC, "free space, for example with `kollet gc`"},
-	{unix.EDQUOT, "free space, for example with `kollet gc`"},
+	{unix.ENOSPC, "free space with `kollet gc`, or by removing files that are not kollet's"},
+	{unix.EDQUOT, "free space with `kollet gc`, or by removing files that are not kollet's"},
 	{unix.EROFS, "make its file system writable; the kernel's log says why if it is not meant to be read-only"},
 	{unix.EIO, "its disk may be failing: look at the kernel's log"},
 	{unix.EACCES, "run kollet as root"},

@@ -295,7 +295,7 @@ var page = strings.Repeat("x", os.Getpagesize())
 func TestCreateDiskFull(t *testing.T) {
 	dir := onFullDisk(t, map[string]string{"other": page})
 	_, err := Create(dir, Record{To: 7}, clock)
-	if want := "journal begin: write " + path(dir, 7) + ": no space left on device; free space, for example with `kollet gc`"; err == nil || err.Error() != want {
+	if want := "journal begin: write " + path(dir, 7) + ": no space left on device; free space with `kollet gc`, or by removing files that are not kollet's"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if numbers, err := List(dir); err != nil || len(numbers) > 0 {
@@ -321,7 +321,7 @@ func TestEndDiskFull(t *testing.T) {
 			}
 			defer j.Close()
 			err = j.End(Discarded)
-			if c.stays != errors.Is(err, unix.ENOSPC) || !c.stays && err != nil || c.stays && !strings.HasSuffix(err.Error(), "; free space, for example with `kollet gc`") {
+			if c.stays != errors.Is(err, unix.ENOSPC) || !c.stays && err != nil || c.stays && !strings.HasSuffix(err.Error(), "; free space with `kollet gc`, or by removing files that are not kollet's") {
 				t.Errorf("got %v", err)
 			}
 			if numbers, err := List(dir); err != nil || c.stays != (len(numbers) > 0) {
