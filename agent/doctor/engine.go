@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kollet/kollet/agent/node"
@@ -11,7 +12,11 @@ import (
 func checkEngine(ctx context.Context, n *node.Node) (Check, containers.Info) {
 	info, err := n.Engine.Info(ctx)
 	if err != nil {
-		return Check{"engine", Bad, err.Error(), "start the container engine"}, info
+		check := Check{Name: "engine", Level: Bad, Text: err.Error()}
+		if !errors.Is(err, containers.ErrUnreachable) { // which says how to start it
+			check.Remedy = "start the container engine"
+		}
+		return check, info
 	}
 	return Check{Name: "engine", Level: Fine, Text: fmt.Sprintf("%s %s at %s", info.Name, info.Version, info.Address)}, info
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/containers"
 )
 
 func checkCgroups(h host.Host) Check {
@@ -77,7 +78,7 @@ func CheckDisk(h host.Host, path string) Check {
 		return Check{name, Bad, err.Error(), "make it readable"}
 	}
 	if free < leastFree {
-		return Check{name, Bad, fmt.Sprintf("only %s free", units.BytesSize(float64(free))), fmt.Sprintf("free %s; `kollet gc` removes what is no longer needed", units.BytesSize(leastFree))}
+		return Check{name, Bad, fmt.Sprintf("only %s free", units.BytesSize(float64(free))), fmt.Sprintf("free %s; `kollet gc` removes what is no longer needed; if that is not enough, remove files and images that are not kollet's, or enlarge the file system", units.BytesSize(leastFree))}
 	}
 	return Check{Name: name, Level: Fine, Text: units.BytesSize(float64(free)) + " free"}
 }
@@ -91,6 +92,9 @@ func checkMachined(h host.Host) Check {
 	}
 	return Check{Name: "machined", Level: Fine, Text: "installed"}
 }
+
+// modulesDir is where the compute profile's services find the kernel's modules.
+const modulesDir = "/lib/modules"
 
 // modules are the kernel modules that a compute node's services need.
 var modules = []string{"br_netfilter", "tun", "vhost_net"}
@@ -106,6 +110,12 @@ func checkModules(h host.Host, services []generation.Service) Check {
 		}
 	}
 	slices.Sort(needed)
+	mounted := func(s generation.Service) bool {
+		return slices.ContainsFunc(s.Spec.Mounts, func(m containers.Mount) bool { return m.Source == modulesDir })
+	}
+	if (services == nil || slices.ContainsFunc(services, mounted)) && !h.HasFile(modulesDir) {
+		return Check{"modules", Warning, modulesDir + " does not exist", "create it, or give the services that mount it another directory"}
+	}
 	data, err := os.ReadFile(filepath.Join(h.Proc, "modules"))
 	if err != nil {
 		return Check{Name: "modules", Level: Fine, Text: "the kernel has no loadable modules"}

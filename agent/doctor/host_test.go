@@ -97,11 +97,15 @@ func TestHost(t *testing.T) {
 		{"no machined", checkMachined, files{"run/systemd/system/": ""}, nil, Warning, "not installed", "systemd-container"},
 		{"machined", checkMachined, files{"run/systemd/system/": "", "lib/systemd/systemd-machined": ""}, nil, Fine, "installed", ""},
 
-		{"no modules", modulesFor(), nil, nil, Fine, "no loadable modules", ""},
-		{"modules loaded", modulesFor(), files{"proc/modules": "tun 61440 2 vhost_net, Live 0x0\nvhost_net 36864 0 - Live 0x0\nbr_netfilter 32768 0 - Live 0x0\n"}, nil, Fine, "br_netfilter, tun, vhost_net", ""},
-		{"modules built in", modulesFor(), files{"proc/modules": "br_netfilter 32768 0 - Live 0x0\n", "sys/module/tun/": "", "sys/module/vhost_net/": ""}, nil, Fine, "br_netfilter, tun, vhost_net", ""},
-		{"modules missing", modulesFor(), files{"proc/modules": "tunnel4 16384 1 ipip, Live 0x0\n", "sys/module/vhost_net/": ""}, nil, Warning, "not loaded: br_netfilter, tun", "modprobe -a br_netfilter tun"},
+		{"no modules", modulesFor(), files{"lib/modules/": ""}, nil, Fine, "no loadable modules", ""},
+		{"modules loaded", modulesFor(), files{"lib/modules/": "", "proc/modules": "tun 61440 2 vhost_net, Live 0x0\nvhost_net 36864 0 - Live 0x0\nbr_netfilter 32768 0 - Live 0x0\n"}, nil, Fine, "br_netfilter, tun, vhost_net", ""},
+		{"modules built in", modulesFor(), files{"lib/modules/": "", "proc/modules": "br_netfilter 32768 0 - Live 0x0\n", "sys/module/tun/": "", "sys/module/vhost_net/": ""}, nil, Fine, "br_netfilter, tun, vhost_net", ""},
+		{"modules missing", modulesFor(), files{"lib/modules/": "", "proc/modules": "tunnel4 16384 1 ipip, Live 0x0\n", "sys/module/vhost_net/": ""}, nil, Warning, "not loaded: br_netfilter, tun", "modprobe -a br_netfilter tun"},
 
+		{"no directory of modules", modulesFor(), nil, nil, Warning, "/lib/modules does not exist", "create it"},
+		{"no directory of modules for a service", func(h host.Host) Check {
+			return checkModules(h, []generation.Service{{Spec: containers.Spec{Mounts: []containers.Mount{{Source: "/lib/modules"}}}}})
+		}, nil, nil, Warning, "/lib/modules does not exist", "create it"},
 		{"modules of Open vSwitch", modulesFor("openvswitch-db-server", "openvswitch-vswitchd"), files{"proc/modules": "tun 61440 2\n", "sys/module/vhost_net/": "", "sys/module/br_netfilter/": ""}, nil, Warning, "not loaded: openvswitch", "modprobe -a openvswitch,"},
 		{"modules of OVN", modulesFor("openvswitch-vswitchd", "ovn-controller"), files{"proc/modules": "openvswitch 1 0\ngeneve 1 0\ntun 1 0\n", "sys/module/vhost_net/": "", "sys/module/br_netfilter/": ""}, nil, Fine, "br_netfilter, geneve, openvswitch, tun, vhost_net", ""},
 

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -52,3 +53,19 @@ func TestRemedies(t *testing.T) {
 		t.Errorf("a probe fails: %s", got)
 	}
 }
+
+// An engine's own error says how to start it.
+func TestEngineDown(t *testing.T) {
+	for err, want := range map[error]string{errors.New("broken"): "start the container engine", containers.ErrUnreachable: ""} {
+		if got, _ := checkEngine(t.Context(), &node.Node{Engine: down{err: err}}); got.Level != Bad || got.Remedy != want {
+			t.Errorf("%v: %+v", err, got)
+		}
+	}
+}
+
+type down struct {
+	containers.Engine
+	err error
+}
+
+func (d down) Info(context.Context) (containers.Info, error) { return containers.Info{}, d.err }
