@@ -19,12 +19,13 @@ func TestDamagedJournal(t *testing.T) {
 		if o, killed := n.KilledAt(afterCutover, "upgrade"); !killed {
 			t.Fatalf("not killed: %s", o.All())
 		}
+		contains(t, n.Must(0, "status").Stdout, "alpha", "the container of generation 2 runs until `kollet recover` undoes the upgrade")
 		journal := n.Path(node.StateDir + "/journal/000002.jsonl")
 		check(t, os.WriteFile(journal, []byte("damaged\n"), 0o600))
 		for _, command := range []string{"recover", "upgrade", "gc"} {
 			contains(t, n.Must(4, command).Stderr, "move the file out of its directory, see with `kollet verify` what differs, then let `kollet upgrade` repair it")
 		}
-		contains(t, n.Must(1, "verify").Stdout, "alpha")
+		contains(t, n.Must(1, "verify").Stdout, "alpha", "damaged record")
 		check(t, os.Rename(journal, n.Path("/damaged")))
 		n.Must(0, "upgrade")
 		n.Healthy(3)
