@@ -139,7 +139,11 @@ func SameEngine(ctx context.Context, n *node.Node, t *target.Target, current gen
 		if err != nil || info.Name == t.Engine {
 			return err
 		}
-		return node.BadInput{Err: fmt.Errorf("engine: the node file says %s, but an upgrade was interrupted on %s; run `kollet recover`, then try again", t.Engine, info.Name)}
+		what, remedy := "an upgrade", "run `kollet recover`, then try again"
+		if open, err := n.Interrupted(); err == nil && !open { // this command has recovered it
+			what, remedy = "it", "repeat the command"
+		}
+		return node.BadInput{Err: fmt.Errorf("engine: the node file says %s, but %s was interrupted on %s; %s", t.Engine, what, info.Name, remedy)}
 	}
 	if current.Engine == t.Engine {
 		return nil

@@ -28,6 +28,15 @@ type Recovery struct {
 	broken error // services of the current generation that cannot be started
 }
 
+// before returns the error of a command that has recovered first. It is not bad input, because
+// that says that nothing was touched.
+func (r Recovery) before(err error) error {
+	if bad, ok := errors.AsType[node.BadInput](err); ok && r.Found {
+		return fmt.Errorf("the upgrade from generation %d to %d was recovered; %w", r.From, r.To, bad.Err)
+	}
+	return err
+}
+
 // Recover brings an interrupted upgrade to one of its two ends. If there is one,
 // it waits this long for the engine, and as long for the control plane if kollet
 // disabled the compute service: after a power loss both may start later.

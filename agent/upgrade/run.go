@@ -64,7 +64,7 @@ func runLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 	}
 	if recovery.Found || t.Base != current.Number { // another process may have held the lock meanwhile
 		if t, err = resolve(); err != nil {
-			return Result{}, err
+			return Result{}, recovery.before(err)
 		}
 	}
 	if _, err := n.Store().Prefetched(); err != nil { // needed after the commit, when there is no way back
@@ -75,7 +75,7 @@ func runLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 		return Result{}, errors.New("nothing was touched: interrupted in plan")
 	}
 	if err != nil {
-		return Result{}, err
+		return Result{}, recovery.before(err)
 	}
 	if changes.Empty() && t.Pull != "always" {
 		return Result{Outcome: journal.Unchanged, From: current.Number, To: current.Number, Plan: changes}, nil
