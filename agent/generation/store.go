@@ -80,20 +80,21 @@ func (s Store) Gate(number int, service string) string {
 	return filepath.Join(s.Path(number), service, "gate")
 }
 
-// Linked returns the number of the generation that the link points to; 0 if there is no link.
-func (s Store) Linked() (int, error) {
+// Linked returns the number of the generation that the link points to, and whether there is a
+// link. An operator may have it point to generation 0: none runs.
+func (s Store) Linked() (number int, linked bool, err error) {
 	target, err := os.Readlink(s.Link())
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return 0, false, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read the current generation: %w", err)
+		return 0, false, fmt.Errorf("read the current generation: %w", err)
 	}
-	number, err := strconv.Atoi(filepath.Base(target))
+	number, err = strconv.Atoi(filepath.Base(target))
 	if err != nil {
-		return 0, fmt.Errorf("read the current generation: %s points to %q, which is not a generation", s.Link(), target)
+		return 0, false, fmt.Errorf("read the current generation: %s points to %q, which is not a generation", s.Link(), target)
 	}
-	return number, nil
+	return number, true, nil
 }
 
 // LoadCurrent reads the record of the generation that runs, or of generation 0 if none does.

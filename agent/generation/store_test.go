@@ -206,7 +206,7 @@ func TestRemove(t *testing.T) {
 
 // current loads the generation that the link points to.
 func current(s Store) (Generation, error) {
-	number, err := s.Linked()
+	number, _, err := s.Linked()
 	if err != nil {
 		return Generation{}, err
 	}

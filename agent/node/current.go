@@ -3,6 +3,8 @@ package node
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -42,31 +44,57 @@ func (n *Node) Current() (generation.Generation, error) {
 		return generation.Generation{}, err
 	}
 	current, err := n.Store().LoadCurrent(number)
-	return current, n.unreadable(err)
+	return current, n.Unreadable(number, err)
 }
 
 // CurrentNumber returns the number of the generation that runs, 0 if none does. If the link to
 // it was lost, the journals tell.
 func (n *Node) CurrentNumber() (int, error) {
-	number, err := n.Store().Linked()
+	number, linked, err := n.Store().Linked()
 	if err != nil {
-		return 0, n.unreadable(err)
+		link := n.Store().Link()
+		return 0, NeedsOperator{Err: fmt.Errorf("%w; run `mv %s %s.lost`, then `kollet recover`", err, link, link)}
 	}
-	if number > 0 {
+	if linked {
 		return number, nil
 	}
 	return n.journalled()
 }
 
-// unreadable adds what to do about a current generation that cannot be read.
-func (n *Node) unreadable(err error) error {
+// Unreadable adds what to do about a generation that cannot be read, and from which the node
+// cannot continue therefore.
+func (n *Node) Unreadable(number int, err error) error {
 	if _, other := errors.AsType[*format.UnknownError](err); err == nil || other {
 		return err // another version can read it, and the error says so
 	}
 	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
 		return durable.Explain(err) // nothing is wrong with it
 	}
-	return NeedsOperator{Err: fmt.Errorf("%w; restore it from a backup, or have %s point to an earlier generation and run `kollet upgrade`", err, n.Store().Link())}
+	return NeedsOperator{Err: fmt.Errorf("%w; restore it from a backup, or run %s", err, n.continueWithout(number))}
+}
+
+// continueWithout returns the commands with which a node continues without a generation: from the newest one
+// before it that can be read, else from none. Either way the upgrade finds the containers of the
+// lost one by their labels, and replaces them.
+func (n *Node) continueWithout(lost int) string {
+	from := 0
+	kept, _ := n.Store().List()
+	for _, number := range kept {
+		if _, err := n.Store().Load(number); err == nil && number < lost {
+			from = number
+		}
+	}
+	commands := ""
+	if open, err := n.Interrupted(); err == nil && open { // without the lost one, nothing can be undone
+		last, _, _ := n.LastJournal()
+		path := filepath.Join(n.Journals(), fmt.Sprintf("%06d.jsonl", last))
+		commands = fmt.Sprintf("`mv %s %s.lost`, ", path, path)
+	}
+	upgrade := "kollet upgrade"
+	if _, err := os.Stat(n.Store().Path(lost)); err != nil { // what its containers mount is gone, too
+		upgrade += " --force"
+	}
+	return fmt.Sprintf("%s`ln -sfn generations/%06d %s`, then `%s`", commands, from, n.Store().Link(), upgrade)
 }
 
 // journalled returns the generation that runs on a node without a link to it, as the last
@@ -113,8 +141,8 @@ func (n *Node) unlinked(newest int, why error) error {
 // LostLink returns an error if the link to the generation that runs was lost.
 func (n *Node) LostLink() error {
 	number, err := n.CurrentNumber()
-	linked, lerr := n.Store().Linked() // after it: a first bootstrap makes the link before it ends
-	if err != nil || lerr != nil || number == 0 || linked > 0 {
+	_, linked, lerr := n.Store().Linked() // after it: a first bootstrap makes the link before it ends
+	if err != nil || lerr != nil || number == 0 || linked {
 		return nil // Current reports the errors
 	}
 	return fmt.Errorf("%s is missing; the journals say that generation %d runs, and `kollet recover` restores the link", n.Store().Link(), number)

@@ -95,8 +95,34 @@ func TestLostLink(t *testing.T) {
 				t.Errorf("lost: %v", lost)
 			}
 			n.RestoreLink()
-			if linked, err := n.Store().Linked(); err != nil || linked != c.want || n.LostLink() != nil {
+			if linked, _, err := n.Store().Linked(); err != nil || linked != c.want || n.LostLink() != nil {
 				t.Errorf("restored: %d, %v, %v", linked, err, n.LostLink())
+			}
+		})
+	}
+}
+
+// What cannot be the link is moved away, and then the journals tell.
+func TestDamagedLink(t *testing.T) {
+	records := []journal.Record{{Event: journal.Begin, To: 1}, {Event: journal.Commit}, {Event: journal.End, Outcome: journal.Committed}}
+	for name, damage := range map[string]func(link string) error{
+		"points to no generation": func(link string) error { return os.Symlink("elsewhere", link) },
+		"a directory":             func(link string) error { return os.Mkdir(link, 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := withJournals(t, []int{1}, map[string][]journal.Record{"000001": records})
+			link := n.Store().Link()
+			if err := damage(link); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.Current(); err == nil || !strings.HasSuffix(err.Error(), "; run `mv "+link+" "+link+".lost`, then `kollet recover`") {
+				t.Errorf("got %v", err)
+			}
+			if err := os.Rename(link, link+".lost"); err != nil {
+				t.Fatal(err)
+			}
+			if current, err := n.Current(); err != nil || current.Number != 1 {
+				t.Errorf("got generation %d, %v", current.Number, err)
 			}
 		})
 	}

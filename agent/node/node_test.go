@@ -49,7 +49,7 @@ func TestCurrentUnreadable(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 			_, operator := errors.AsType[NeedsOperator](err)
-			if operator != (c.want == "damaged record") || operator && !strings.Contains(err.Error(), "have "+n.Store().Link()+" point to an earlier generation") {
+			if operator != (c.want == "damaged record") || operator && !strings.Contains(err.Error(), "; restore it from a backup, or run `ln -sfn generations/000000 "+n.Store().Link()+"`, then `kollet upgrade`") {
 				t.Errorf("got %v", err)
 			}
 			if err := os.WriteFile(n.Path("/node.yaml"), []byte("engine: containerd\n"), 0o600); err != nil {

@@ -139,8 +139,8 @@ func interrupted(ctx context.Context, n *node.Node) (Recovery, *transaction, []j
 	}
 	from := current
 	if len(records) > 0 {
-		if from, err = n.Store().Load(records[0].From); err != nil {
-			return r, nil, nil, node.NeedsOperator{Err: err}
+		if from, err = n.Store().LoadCurrent(records[0].From); err != nil {
+			return r, nil, nil, n.Unreadable(records[0].From, err)
 		}
 	}
 	if err := knownFormats(n, last); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/kollet/kollet/agent/node"
@@ -24,6 +25,7 @@ func TestLostState(t *testing.T) {
 		t.Run("the link to the current generation is lost", func(t *testing.T) { linkLost(t, p) })
 		t.Run("files that can be made again are lost", func(t *testing.T) { filesRestored(t, p) })
 		t.Run("the config files of a service are lost", func(t *testing.T) { configLost(t, p) })
+		t.Run("the current generation is lost", func(t *testing.T) { currentLost(t, p) })
 		t.Run("guests keep running when it is lost", func(t *testing.T) { lostWithGuests(t, p) })
 		t.Run("guests keep running when an older copy is restored", func(t *testing.T) { restoredWithGuests(t, p) })
 		t.Run("a guest whose state directory was moved is not touched", func(t *testing.T) { movedWithGuests(t, p) })
@@ -142,6 +144,66 @@ func linkLost(t *testing.T, p *protocol) {
 	n.Must(0, "verify")
 	if word := answer(t, "127.0.0.1:7001"); word != "one" {
 		t.Errorf("alpha answers %q", word)
+	}
+}
+
+// currentLost follows the remedy that kollet names if the generation that runs is lost.
+func currentLost(t *testing.T, p *protocol) {
+	for _, lose := range []string{"generations", "generations/CURRENT", "generations/CURRENT/manifest.json"} {
+		for _, upgrades := range []int{0, 1} {
+			for _, interrupted := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s after %d upgrades, interrupted: %v", lose, upgrades, interrupted), func(t *testing.T) {
+					n := p.node(t)
+					n.Must(0, "bootstrap")
+					if upgrades > 0 {
+						p.configure(n, "v1", "more", "")
+						n.Must(0, "upgrade")
+					}
+					p.configure(n, "v2", "two", "")
+					if interrupted {
+						if o, killed := n.KilledAt(afterCutover, "upgrade"); !killed {
+							t.Fatalf("not killed: %s", o.All())
+						}
+					}
+					lost := strings.ReplaceAll(lose, "CURRENT", fmt.Sprintf("%06d", upgrades+1))
+					check(t, os.RemoveAll(n.Path(node.StateDir+"/"+lost)))
+					n.followRemedy(n.Must(4, "upgrade", "--force").Stderr)
+					n.Must(0, "verify")
+					if word := answer(t, "127.0.0.1:7001"); word != "two" {
+						t.Errorf("alpha answers %q", word)
+					}
+					all, err := n.Engine.List(context.Background(), map[string]string{node.LabelNode: n.Path(node.StateDir)})
+					check(t, err)
+					running := 0
+					for _, c := range all {
+						if !c.State.Stopped() {
+							running++
+						}
+					}
+					if running != 2 {
+						t.Errorf("the containers are %+v", all)
+					}
+				})
+			}
+		}
+	}
+}
+
+// followRemedy runs the commands that a message names.
+func (n *testNode) followRemedy(message string) {
+	n.T.Helper()
+	_, remedy, found := strings.Cut(message, "restore it from a backup, or run ")
+	if !found {
+		n.T.Fatalf("no remedy: %s", message)
+	}
+	for i, command := range strings.Split(remedy, "`") {
+		switch args := strings.Fields(command); {
+		case i%2 == 0: // between two commands
+		case args[0] == "kollet":
+			n.Must(0, args[1:]...)
+		default:
+			run(n.T, exec.Command(args[0], args[1:]...))
+		}
 	}
 }
 

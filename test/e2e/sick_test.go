@@ -284,11 +284,11 @@ func (s *sickNode) damaged() {
 	current := s.Status().Generation
 	check(s.T, os.WriteFile(filepath.Join(store.Path(current), "manifest.json"), []byte("damaged"), 0o400))
 	s.configure("serve")
-	for _, command := range []string{"status", "verify", "plan", "guests", "upgrade", "rollback", "recover", "gc"} {
-		contains(s.T, s.Must(4, command).Stderr, "damaged record", "have "+store.Link()+" point to an earlier generation and run `kollet upgrade`")
-	}
 	kept, err := store.List()
 	check(s.T, err)
+	for _, command := range []string{"status", "verify", "plan", "guests", "upgrade", "rollback", "recover", "gc"} {
+		contains(s.T, s.Must(4, command).Stderr, "damaged record", fmt.Sprintf("run `ln -sfn generations/%06d %s`, then `kollet upgrade`", kept[slices.Index(kept, current)-1], store.Link()))
+	}
 	check(s.T, store.SetCurrent(kept[slices.Index(kept, current)-1]))
 	s.once(func() { s.Must(0, "upgrade") })
 	s.well()
