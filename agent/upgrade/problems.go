@@ -19,6 +19,7 @@ import (
 
 const (
 	problemsTimeout = 30 * time.Second // of one run of the command
+	mostProblems    = 1000             // lines that it may print
 	// How long problems may last that come with the cutover, for example until a switch has
 	// its flows again, and the pause between two questions.
 	problemsLimit    = time.Minute
@@ -31,11 +32,11 @@ const (
 // problems are what services said before the cutover that may change it.
 type problems struct {
 	limit, interval time.Duration
-	before          map[string][]string // by service
+	before          map[string]map[string]bool // by service
 }
 
 func newProblems() problems {
-	return problems{limit: problemsLimit, interval: problemsInterval, before: map[string][]string{}}
+	return problems{limit: problemsLimit, interval: problemsInterval, before: map[string]map[string]bool{}}
 }
 
 // concerns reports whether the cutover of a group may change what a service provides.
@@ -68,7 +69,10 @@ func (t *transaction) noteProblems(ctx context.Context, g group) error {
 			}
 			continue
 		}
-		t.problems.before[s.Name] = found
+		t.problems.before[s.Name] = map[string]bool{}
+		for _, problem := range found {
+			t.problems.before[s.Name][problem] = true
+		}
 	}
 	return nil
 }
@@ -83,6 +87,9 @@ func (t *transaction) problemsIn(ctx context.Context, id, user string, command [
 	for line := range strings.Lines(out) {
 		if line = printable.Line(line); line != "" {
 			found = append(found, line)
+		}
+		if len(found) > mostProblems {
+			return nil, fmt.Errorf("it printed more than %d lines", mostProblems)
 		}
 	}
 	return found, nil
@@ -105,7 +112,7 @@ func (t *transaction) addsNoProblem(ctx context.Context, s generation.Service) e
 		now, asking := t.problemsIn(limited, c.ID, s.User, s.Problems)
 		if limited.Err() == nil { // else it is the limit that is over
 			err = asking
-			now = slices.DeleteFunc(now, func(problem string) bool { return slices.Contains(before, problem) })
+			now = slices.DeleteFunc(now, func(problem string) bool { return before[problem] })
 			if gone++; err != nil || len(now) > 0 {
 				gone, added = 0, now
 			}
@@ -126,15 +133,15 @@ func (t *transaction) addsNoProblem(ctx context.Context, s generation.Service) e
 	}
 }
 
-// mostProblems is how many problems an error names.
-const mostProblems = 5
+// namedProblems is how many problems an error names.
+const namedProblems = 5
 
 func newProblemsError(added []string, after time.Duration) error {
 	if len(added) == 0 {
 		return fmt.Errorf("it did not list its problems within %v", after)
 	}
-	text := strings.Join(added[:min(len(added), mostProblems)], "; ")
-	if more := len(added) - mostProblems; more > 0 {
+	text := strings.Join(added[:min(len(added), namedProblems)], "; ")
+	if more := len(added) - namedProblems; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return errors.New("it has problems that it did not have before the upgrade: " + text)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/quiesce"
 	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/containers"
 )
@@ -17,12 +19,16 @@ import (
 // ailing is an engine whose one service says what is wrong with it.
 type ailing struct {
 	answering
-	says func(asked int) (string, error) // error: the command fails
-	runs int
+	says  func(asked int) (string, error) // error: the command fails
+	takes func(asked int) time.Duration
+	runs  int
 }
 
-func (a *ailing) Exec(_ context.Context, _ string, e containers.Exec) (int, error) {
+func (a *ailing) Exec(ctx context.Context, _ string, e containers.Exec) (int, error) {
 	a.runs++
+	if err := quiesce.Pause(ctx, a.takes(a.runs)); err != nil {
+		return 0, fmt.Errorf("running problems: %w", err)
+	}
 	text, err := a.says(a.runs)
 	if err != nil {
 		_, _ = io.WriteString(e.Stderr, err.Error())
@@ -30,6 +36,15 @@ func (a *ailing) Exec(_ context.Context, _ string, e containers.Exec) (int, erro
 	}
 	_, _ = io.WriteString(e.Stdout, text)
 	return 0, nil
+}
+
+// lines are different problems.
+func lines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintln(&b, "port", i)
+	}
+	return b.String()
 }
 
 // An upgrade fails if a service has a problem afterwards that it did not have before.
@@ -41,6 +56,7 @@ func TestProblems(t *testing.T) {
 		lasts       int // how often it says now; then it says what it said before
 		every       int // it says now only each time of this number; 0: always
 		fails       [2]bool
+		takes       [2]time.Duration // how long an answer takes, before and afterwards
 		took        time.Duration
 		want        string
 	}{
@@ -54,6 +70,9 @@ func TestProblems(t *testing.T) {
 		"many":                    {now: "1\n2\n3\n4\n5\n6\n7\n", lasts: 100, took: time.Minute, want: after + "1; 2; 3; 4; 5; and 2 more"},
 		"no answer afterwards":    {fails: [2]bool{false, true}, took: time.Minute, want: "switch: list its problems: exit status 1: ovs-vsctl: no answer"},
 		"no answer before":        {now: "port a\n", lasts: 100, fails: [2]bool{true, false}},
+		"as many as are allowed":  {before: lines(1000), now: lines(1000), lasts: 100, took: 2 * time.Second},
+		"too many":                {now: lines(1001), lasts: 100, took: time.Minute, want: "switch: list its problems: it printed more than 1000 lines"},
+		"too many before":         {before: lines(1001), now: "port a\n", lasts: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -67,7 +86,7 @@ func TestProblems(t *testing.T) {
 						return c.before, nil
 					}
 					return c.now, nil
-				}}
+				}, takes: func(asked int) time.Duration { return c.takes[min(asked, 2)-1] }}
 				j, err := journal.Create(n.node.Journals(), journal.Record{To: 2}, time.Now)
 				if err != nil {
 					t.Fatal(err)
