@@ -97,7 +97,7 @@ type Service struct {
 	Requires    []Probe      `yaml:"requires" doc:"probes of what the service needs outside of the node, such as the message broker; they must all succeed before a cutover. A command runs in the new container, which waits at its gate; KOLLET_REPLACED in its environment lists the services that are replaced with this one. A probe whose value is empty on this node is left out"`
 	Guests      *Guests      `yaml:"guests" doc:"set on the service that starts guests, with pid: host"`
 	ListedAs    *ListedAs    `yaml:"listed_as" doc:"how Nova or Neutron lists the service; with the credentials of openstack, verify asks them whether it reports to them"`
-	Problems    []string     `yaml:"problems" doc:"command in the container that prints a line for each thing that is wrong with what the service provides, such as a port that is in no bridge; an upgrade that adds one is rolled back"`
+	Problems    []string     `yaml:"problems" doc:"command in the container that prints a line for each thing that is wrong with what the service provides, such as a port that is in no bridge; an upgrade that adds one that lasts for a minute is rolled back. It may take 30 seconds and print 1000 lines"`
 	Version     []string     `yaml:"version" doc:"command in the container that prints the version of Nova; unless stop_grace_period is set, the service then gets the time that this version takes to stop gracefully"`
 }
 

@@ -80,6 +80,9 @@ func (t *transaction) noteProblems(ctx context.Context, g group) error {
 // problemsIn runs the command that prints the problems of a service.
 func (t *transaction) problemsIn(ctx context.Context, id, user string, command []string) ([]string, error) {
 	out, err := t.output(ctx, id, user, command, problemsTimeout)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, fmt.Errorf("it did not answer within %v: %w", problemsTimeout, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +99,8 @@ func (t *transaction) problemsIn(ctx context.Context, id, user string, command [
 }
 
 // addsNoProblem requires that a service has no problem that it did not have before its cutover.
+// Only what is wrong has to end within the limit: a service whose answers take long has time for
+// all that it needs.
 func (t *transaction) addsNoProblem(ctx context.Context, s generation.Service) error {
 	before, asked := t.problems.before[s.Name]
 	if !asked {
@@ -105,40 +110,39 @@ func (t *transaction) addsNoProblem(ctx context.Context, s generation.Service) e
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, t.problems.limit)
-	defer cancel()
-	var added []string // at last
+	var first time.Time // that something was wrong
 	for gone := 0; ; {
-		now, asking := t.problemsIn(limited, c.ID, s.User, s.Problems)
-		if limited.Err() == nil { // else it is the limit that is over
-			err = asking
-			now = slices.DeleteFunc(now, func(problem string) bool { return before[problem] })
-			if gone++; err != nil || len(now) > 0 {
-				gone, added = 0, now
-			}
-			if gone == problemsGone {
-				return nil
-			}
-		}
-		if quiesce.Pause(limited, t.problems.interval) == nil {
-			continue
-		}
+		now := time.Now()
+		err := t.noneAdded(ctx, c.ID, s, before)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil:
-			return failure{s.Name, c.ID, fmt.Errorf("list its problems: %w", err)}
+		case err == nil:
+			if gone++; gone == problemsGone {
+				return nil
+			}
+		case first.IsZero():
+			gone, first = 0, now
+		case now.Sub(first) >= t.problems.limit:
+			return failure{s.Name, c.ID, err}
+		default:
+			gone = 0
 		}
-		return failure{s.Name, c.ID, newProblemsError(added, t.problems.limit)}
+		if err := quiesce.Pause(ctx, t.problems.interval); err != nil {
+			return err
+		}
 	}
 }
 
-// namedProblems is how many problems an error names.
-const namedProblems = 5
-
-func newProblemsError(added []string, after time.Duration) error {
+// noneAdded asks a service once for its problems, and fails if there is one that it did not have before.
+func (t *transaction) noneAdded(ctx context.Context, id string, s generation.Service, before map[string]bool) error {
+	found, err := t.problemsIn(ctx, id, s.User, s.Problems)
+	if err != nil {
+		return fmt.Errorf("list its problems: %w", err)
+	}
+	added := slices.DeleteFunc(found, func(problem string) bool { return before[problem] })
 	if len(added) == 0 {
-		return fmt.Errorf("it did not list its problems within %v", after)
+		return nil
 	}
 	text := strings.Join(added[:min(len(added), namedProblems)], "; ")
 	if more := len(added) - namedProblems; more > 0 {
@@ -146,3 +150,6 @@ func newProblemsError(added []string, after time.Duration) error {
 	}
 	return errors.New("it has problems that it did not have before the upgrade: " + text)
 }
+
+// namedProblems is how many problems an error names.
+const namedProblems = 5

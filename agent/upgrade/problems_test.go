@@ -73,6 +73,11 @@ func TestProblems(t *testing.T) {
 		"as many as are allowed":  {before: lines(1000), now: lines(1000), lasts: 100, took: 2 * time.Second},
 		"too many":                {now: lines(1001), lasts: 100, took: time.Minute, want: "switch: list its problems: it printed more than 1000 lines"},
 		"too many before":         {before: lines(1001), now: "port a\n", lasts: 100},
+		"slow":                    {takes: [2]time.Duration{29 * time.Second, 29 * time.Second}, took: 89 * time.Second},
+		"slow, one that passes":   {now: "port a\n", lasts: 2, takes: [2]time.Duration{0, 29 * time.Second}, took: 149 * time.Second},
+		"slow, a new one":         {now: "port a\n", lasts: 100, takes: [2]time.Duration{0, 29 * time.Second}, took: 89 * time.Second, want: after + "port a"},
+		"too slow before":         {now: "port a\n", lasts: 100, takes: [2]time.Duration{31 * time.Second, 0}},
+		"too slow afterwards":     {takes: [2]time.Duration{0, 31 * time.Second}, took: 92 * time.Second, want: "switch: list its problems: it did not answer within 30s: running problems: context deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
