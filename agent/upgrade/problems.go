@@ -29,14 +29,14 @@ const (
 	problemsGone = 3
 )
 
-// problems are what services said before the cutover that may change it.
+// problems are what services said before the first cutover.
 type problems struct {
 	limit, interval time.Duration
-	before          map[string]map[string]bool // by service
+	before          map[string]map[string]bool // by service; nil: they have not been asked
 }
 
 func newProblems() problems {
-	return problems{limit: problemsLimit, interval: problemsInterval, before: map[string]map[string]bool{}}
+	return problems{limit: problemsLimit, interval: problemsInterval}
 }
 
 // concerns reports whether the cutover of a group may change what a service provides.
@@ -47,12 +47,19 @@ func (g group) concerns(s generation.Service) bool {
 	})
 }
 
-// noteProblems asks the services that a cutover concerns for their problems before it. What a
-// service does not say before cannot be compared afterwards.
-func (t *transaction) noteProblems(ctx context.Context, g group) error {
+// noteProblems asks the services that a cutover concerns for their problems. It does so once,
+// before the first cutover: afterwards, what they say may be the upgrade's doing. What a
+// service does not say then cannot be compared.
+func (t *transaction) noteProblems(ctx context.Context) error {
+	if t.problems.before != nil {
+		return nil
+	}
+	t.problems.before = map[string]map[string]bool{}
+	groups := t.groups()
 	for _, s := range t.to.Services {
 		old, known := t.from.Service(s.Name)
-		if _, asked := t.problems.before[s.Name]; asked || !known || len(s.Problems) == 0 || !g.concerns(s) {
+		concerned := slices.ContainsFunc(groups, func(g group) bool { return g.concerns(s) })
+		if !known || len(s.Problems) == 0 || !concerned {
 			continue
 		}
 		c := t.runningContainer(ctx, s.Name)

@@ -2,8 +2,10 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -92,18 +94,12 @@ func TestProblems(t *testing.T) {
 					}
 					return c.now, nil
 				}, takes: func(asked int) time.Duration { return c.takes[min(asked, 2)-1] }}
-				j, err := journal.Create(n.node.Journals(), journal.Record{To: 2}, time.Now)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer j.Close()
-				tx := newTransaction(n.node, j, generation.Generation{Number: 1, Services: []generation.Service{s}})
-				tx.to, tx.target = generation.Generation{Number: 2, Services: tx.from.Services}, &target.Target{}
-				if err := tx.noteProblems(t.Context(), group{{name: "switch", old: s, new: s}}); err != nil {
+				tx := newProblemsTransaction(t, n, generation.Service{Name: "switch", Origin: 2, Problems: s.Problems})
+				if err := tx.noteProblems(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				err = tx.addsNoProblem(t.Context(), s)
+				err := tx.addsNoProblem(t.Context(), s)
 				if got := fmt.Sprint(err); err != nil && got != c.want || err == nil && c.want != "" {
 					t.Errorf("%v, want %q", err, c.want)
 				}
@@ -133,4 +129,66 @@ func TestCutoverConcerns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Services are asked once, before the first cutover: afterwards, what they say may be the
+// upgrade's doing.
+func TestProblemsBefore(t *testing.T) {
+	s := generation.Service{Name: "controller", Origin: 1, DependsOn: []string{"db", "switch"}, Problems: []string{"problems"}}
+	for name, c := range map[string]struct {
+		first   string // what the service says; empty: it fails
+		stopped bool
+		want    string
+	}{
+		"answers":    {first: "port a\n", want: "controller: it has problems that it did not have before the upgrade: port b"},
+		"fails":      {},
+		"is stopped": {first: "port a\n", stopped: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newCutoverNode(t)
+				engine := &ailing{answering: answering{stopped: c.stopped}, takes: func(int) time.Duration { return 0 }}
+				engine.says = func(asked int) (string, error) {
+					if asked == 1 && c.first == "" {
+						return "", errors.New("no answer")
+					}
+					if asked == 1 {
+						return c.first, nil
+					}
+					return "port b\n", nil
+				}
+				n.node.Engine = engine
+				tx := newProblemsTransaction(t, n, s, generation.Service{Name: "db", Origin: 2}, generation.Service{Name: "switch", Origin: 2})
+				for range tx.groups() { // as before each cutover
+					if err := tx.noteProblems(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					engine.stopped = false
+				}
+				if want := map[bool]int{false: 1, true: 0}[c.stopped]; engine.runs != want {
+					t.Errorf("asked %d times before, want %d", engine.runs, want)
+				}
+				if err := tx.addsNoProblem(t.Context(), s); err != nil && err.Error() != c.want || err == nil && c.want != "" {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// newProblemsTransaction is an upgrade to these services, all of which ran before.
+func newProblemsTransaction(t *testing.T, n *cutoverNode, services ...generation.Service) *transaction {
+	t.Helper()
+	j, err := journal.Create(n.node.Journals(), journal.Record{To: 2}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	from := slices.Clone(services)
+	for i := range from {
+		from[i].Origin = 1
+	}
+	tx := newTransaction(n.node, j, generation.Generation{Number: 1, Services: from})
+	tx.to, tx.target = generation.Generation{Number: 2, Services: services}, &target.Target{}
+	return tx
 }

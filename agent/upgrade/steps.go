@@ -63,7 +63,7 @@ func (t *transaction) cutoverStep(g group) step {
 		services: g.names(),
 		snapshot: func(ctx context.Context) (map[string][]string, error) { return t.running(ctx, g) },
 		do: func(ctx context.Context) error {
-			if err := t.noteProblems(ctx, g); err != nil {
+			if err := t.noteProblems(ctx); err != nil {
 				return err
 			}
 			return t.reported(ctx, g, t.cutOver)
