@@ -196,7 +196,7 @@ func (t *transaction) revive(ctx context.Context, m member, told bool) error {
 	return started
 }
 
-// mostHangs is how often the start of a container may hang before a rollback goes on with the
+// mostHangs is how often the start of a container may hang before a rollback continues with the
 // other services: each time it takes minutes.
 const mostHangs = 2
 

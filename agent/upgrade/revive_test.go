@@ -97,7 +97,7 @@ func (e *stuck) Info(context.Context) (containers.Info, error) {
 	return containers.Info{}, nil
 }
 
-// A rollback goes on with the other services if the start of one hangs, and stops if the engine
+// A rollback continues with the other services if the start of one hangs, and stops if the engine
 // does.
 func TestReviveOfContainerThatHangs(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
