@@ -172,7 +172,7 @@ func try(ctx context.Context, t Target, p nodefile.Probe) error {
 		}
 		return nil
 	default:
-		return execute(ctx, t, p.Exec)
+		return execute(ctx, t, p)
 	}
 }
 
@@ -184,25 +184,17 @@ func dial(ctx context.Context, network, address, shown string) error {
 	return conn.Close()
 }
 
-func execute(ctx context.Context, t Target, argv []string) error {
+func execute(ctx context.Context, t Target, p nodefile.Probe) error {
+	_, shown := p.Address()
 	var out bytes.Buffer
-	status, err := t.Engine.Exec(ctx, t.ID, containers.Exec{Argv: argv, User: t.User, Env: t.Env, Short: true, Stdout: &out, Stderr: &out})
+	status, err := t.Engine.Exec(ctx, t.ID, containers.Exec{Argv: p.Exec, User: t.User, Env: t.Env, Short: true, Stdout: &out, Stderr: &out})
 	if err != nil {
-		return fmt.Errorf("probe %q: %w", abridged(argv), err)
+		return fmt.Errorf("probe %q: %w", shown, err)
 	}
 	if status != 0 {
-		return fmt.Errorf("probe %q: exit status %d%s", abridged(argv), status, lastLine(out.String()))
+		return fmt.Errorf("probe %q: exit status %d%s", shown, status, lastLine(out.String()))
 	}
 	return nil
-}
-
-// abridged shows a command, but of a script only its first line.
-func abridged(argv []string) string {
-	first, _, more := strings.Cut(strings.TrimSpace(strings.Join(argv, " ")), "\n")
-	if more {
-		return first + " …"
-	}
-	return first
 }
 
 // lastLine returns the last line of a failed command's output, usually its error.

@@ -26,11 +26,12 @@ const (
 
 var probeTypes = []string{ProbeExec, ProbeTCP, ProbeUnix, ProbeHTTP, ProbeAMQP, ProbeOVSDB}
 
-// Address returns a probe's type, and what it tests; empty if it has no type.
+// Address returns a probe's type, and what it tests, of a script its first line; empty if it has
+// no type.
 func (p Probe) Address() (kind, address string) {
 	switch {
 	case len(p.Exec) > 0:
-		return ProbeExec, strings.Join(p.Exec, " ")
+		return ProbeExec, firstLine(strings.Join(p.Exec, " "))
 	case p.TCP != "":
 		return ProbeTCP, p.TCP
 	case p.Unix != "":
@@ -43,6 +44,14 @@ func (p Probe) Address() (kind, address string) {
 		return ProbeOVSDB, p.OVSDB
 	}
 	return "", ""
+}
+
+func firstLine(text string) string {
+	first, _, more := strings.Cut(strings.TrimSpace(text), "\n")
+	if more {
+		return first + " …"
+	}
+	return first
 }
 
 // InContainer reports whether a probe needs a running container: to run a command

@@ -24,11 +24,14 @@ func TestProfileRequires(t *testing.T) {
 			"nova-compute: amqp amqp://10.0.0.5:5672", "nova-compute: http http://10.0.0.5:5000/v3",
 		}},
 		"with TLS and Placement": {"openvswitch", "auth_url: 'https://k:5000/v3', placement_url: 'https://p', rabbit_tls: true, rabbit_port: 5671, rabbit_host: '2001:db8::5', ca_file: /ca.pem", []string{
+			"openvswitch-vswitchd: exec sh -c # compare the schema of the database with that of ovs-vswitchd …",
 			"neutron-openvswitch-agent: amqp amqps://[2001:db8::5]:5671 /ca.pem", "nova-compute: amqp amqps://[2001:db8::5]:5671 /ca.pem",
 			"nova-compute: http https://k:5000/v3 /ca.pem", "nova-compute: http https://p /ca.pem",
 		}},
 		"with OVN": {"ovn", "auth_url: none, ovn_sb_connection: ['tcp:10.0.0.5:6642', 'tcp:10.0.0.6:6642'], my_ip: 10.0.0.21, nova_metadata_host: 10.0.0.5", []string{
-			"ovn-controller: ovsdb tcp:10.0.0.5:6642,tcp:10.0.0.6:6642", "neutron-ovn-metadata-agent: ovsdb tcp:10.0.0.5:6642,tcp:10.0.0.6:6642",
+			"openvswitch-vswitchd: exec sh -c # compare the schema of the database with that of ovs-vswitchd …",
+			"ovn-controller: ovsdb tcp:10.0.0.5:6642,tcp:10.0.0.6:6642", "ovn-controller: exec sh -c # compare the versions of ovn-controller and ovn-northd …",
+			"neutron-ovn-metadata-agent: ovsdb tcp:10.0.0.5:6642,tcp:10.0.0.6:6642",
 			"nova-compute: amqp amqp://10.0.0.5:5672",
 		}},
 	} {
