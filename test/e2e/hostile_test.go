@@ -407,7 +407,6 @@ func waitingRestart(t *testing.T, h *hostile) {
 		t.Errorf("process %d still waits", pid)
 	}
 	contains(t, h.ends(1, "verify").Stdout, "mallory is not running")
-	h.configure(sane, probe, "environment: {ROUND: two}\n")
 	h.ends(0, "upgrade")
 	h.ends(0, "verify")
 	h.ends(0, "gc")
