@@ -41,7 +41,7 @@ var usersTests = []test{
 		wantError(t, s.Engine.Start(t.Context(), id), "starting container "+spec.Name, "its /etc/passwd is a FIFO")
 	}},
 	{"lists of users are not looked for outside of a container", func(t *testing.T, s *suite) {
-		dir, err := os.MkdirTemp("/var/tmp", "kollet-") // not below /dev, where no list may be
+		dir, err := os.MkdirTemp("/var/tmp", "kollet-") //nolint:usetesting // $TMPDIR may be below /dev, where no list may be
 		must(t, err)
 		t.Cleanup(func() { _ = os.RemoveAll(dir) })
 		must(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))

@@ -64,7 +64,7 @@ func (v view) stat(at string) (fs.FileMode, int64) {
 func madeByKernel(f *os.File) bool {
 	var st unix.Statfs_t
 	kinds := []int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC}
-	return unix.Fstatfs(int(f.Fd()), &st) == nil && slices.Contains(kinds, int64(st.Type))
+	return unix.Fstatfs(int(f.Fd()), &st) == nil && slices.Contains(kinds, st.Type)
 }
 
 // endStuckStart ends a start by the restart monitor that waits for a list of users, and keeps the

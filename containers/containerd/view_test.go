@@ -43,7 +43,7 @@ func TestViewOfUsers(t *testing.T) {
 		{"source that is gone", map[string]string{"root/etc/passwd": "/data/fifo"}, []specs.Mount{bind("gone", "/data")}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir, err := os.MkdirTemp("/var/tmp", "kollet-") // not below /dev, where no list may be
+			dir, err := os.MkdirTemp("/var/tmp", "kollet-") //nolint:usetesting // $TMPDIR may be below /dev, where no list may be
 			check(t, err)
 			t.Cleanup(func() { _ = os.RemoveAll(dir) })
 			for _, sub := range []string{"root/etc", "root/run", "root/var", "data/etc", "host", "empty"} {
