@@ -12,7 +12,6 @@ import (
 	"unicode"
 
 	"github.com/kollet/kollet/agent/gate"
-	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/test/nodetest"
 	"github.com/kollet/kollet/test/tiny/image"
@@ -42,8 +41,10 @@ func TestHostileContainers(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) { scenario(t, newHostile(t, p)) })
 		}
-		if p.engine.Name == "containerd" { // Docker waits itself, where nothing can end it
+		if p.engine.Name == "containerd" {
 			t.Run("a restart that waits for a list of users is ended", func(t *testing.T) { waitingRestart(t, newHostile(t, p)) })
+		} else { // it is Docker itself that waits
+			t.Run("a list of users that Docker waits for is removed", func(t *testing.T) { waitingDocker(t, newHostile(t, p), p.engine) })
 		}
 	})
 }
@@ -366,59 +367,4 @@ func redirectedMounts(t *testing.T, h *hostile) {
 		contains(t, h.ends(1, "upgrade").Stderr, "nothing was touched: stage mallory: image ", "/test/tiny:"+tag+": what kollet mounts at /", "use an image without such a path")
 	}
 	h.outside()
-}
-
-// endlessUsers has a service, which is root in its container, replace the lists of users, at which
-// its engine or kollet-start would wait when it is started again.
-func endlessUsers(t *testing.T, h *hostile) {
-	const probe = "healthcheck: [{tcp: \"127.0.0.1:7001\", start_period: 5s, stable: 50ms}]\n"
-	h.configure(sane, probe)
-	h.ends(0, "bootstrap")
-	h.plants("fifo", "/etc/passwd", "")
-	h.configure("command: [fail, x]\n", probe)
-	contains(t, h.ends(4, "upgrade").Stderr, "/etc/passwd")
-	contains(t, h.ends(4, "recover").Stderr, "/etc/passwd")
-	h.ends(0, "gc")
-	h.configure(sane, probe, "environment: {ROUND: two}\n")
-	h.ends(0, "upgrade")
-	h.ends(0, "verify")
-	h.ends(0, "gc")
-}
-
-// waitingRestart has a service replace a list of users and exit: its engine starts it again and
-// waits, and answers nothing about it.
-func waitingRestart(t *testing.T, h *hostile) {
-	const probe = "healthcheck: [{tcp: \"127.0.0.1:7001\", start_period: 5s, stable: 50ms}]\n"
-	h.configure(sane, probe)
-	h.ends(0, "bootstrap")
-	h.plants("fifo", "/etc/passwd", "")
-	first := h.Service("mallory").PID
-	at, err := host.Real().Membership(first)
-	check(t, err)
-	id := at.Container()
-	check(t, syscall.Kill(first, syscall.SIGKILL))
-	h.Await("its engine starts it again", func() bool { return startOf(id) != 0 })
-	begun := time.Now()
-	h.ends(0, "status")
-	if took := time.Since(begun); took > 30*time.Second {
-		t.Errorf("kollet status took %v", took)
-	}
-	if pid := startOf(id); pid != 0 {
-		t.Errorf("process %d still waits", pid)
-	}
-	contains(t, h.ends(1, "verify").Stdout, "mallory is not running")
-	h.ends(0, "upgrade")
-	h.ends(0, "verify")
-	h.ends(0, "gc")
-}
-
-// startOf returns the process of runc in a container that is being started, 0 if there is none.
-func startOf(id string) int {
-	pids, _ := host.Real().Processes()
-	for _, pid := range pids {
-		if name, _ := host.Real().CommandName(pid); name == "runc:[2:INIT]" && host.Real().Runs(pid, id) {
-			return pid
-		}
-	}
-	return 0
 }
