@@ -79,7 +79,6 @@ func (t *transaction) stopAll(ctx context.Context, stopping []oldTask) error {
 			}
 		}
 		old.signalled = t.node.Host.Now()
-		t.told[old.container.ID] = old.signalled
 		if err := t.stopOld(ctx, *old); err != nil {
 			return fmt.Errorf("stop %s: %w", old.service.Name, err)
 		}

@@ -77,6 +77,9 @@ func (t *transaction) oldTasks(ctx context.Context, g group) ([]oldTask, error) 
 			if err != nil {
 				return nil, fmt.Errorf("prepare to stop %s: %w", m.name, err)
 			}
+			if old.container.State != containers.StateRestarting { // which may begin another run
+				t.stopped[id] = old.container.Started
+			}
 			stopping = append(stopping, old)
 		}
 	}

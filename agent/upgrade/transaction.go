@@ -31,7 +31,7 @@ type transaction struct {
 
 	started   []step                 // steps whose intent is in the journal, in order
 	previous  map[string][]string    // service: containers that ran before its cutover
-	told      map[string]time.Time   // by container: when its cutover told it to stop
+	stopped   map[string]time.Time   // by container: when the run began that its cutover stopped
 	revived   map[string]string      // service: the one of them that the rollback started
 	gaps      map[string]journal.Gap // by service
 	hosts     map[string]bool        // services of which containers run that may have started guests
@@ -65,7 +65,7 @@ func newTransaction(n *node.Node, j *journal.Journal, from generation.Generation
 	return &transaction{
 		node: n, journal: j, from: from,
 		previous:  map[string][]string{},
-		told:      map[string]time.Time{},
+		stopped:   map[string]time.Time{},
 		revived:   map[string]string{},
 		hosts:     map[string]bool{},
 		gaps:      map[string]journal.Gap{},

@@ -78,8 +78,8 @@ func (t *transaction) noneStartedAgain(ctx context.Context) error {
 			if err != nil {
 				return failure{service, id, err}
 			}
-			told, known := t.told[id]
-			if !c.State.Stopped() || known && c.Started.After(told) {
+			last, known := t.stopped[id]
+			if !c.State.Stopped() || known && !c.Started.Equal(last) {
 				return failure{service, id, errors.New("its old container was started after its cutover, not by kollet; find out what started it, and run the upgrade again")}
 			}
 		}
