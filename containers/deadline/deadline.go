@@ -43,7 +43,13 @@ func call[T any](ctx context.Context, limit time.Duration, do func(context.Conte
 	return answer, err
 }
 
-var errSilent = errors.New("no answer")
+// errSilent is why a call is cut off. Docker's client returns it in place of the context's error.
+var errSilent error = noAnswer{}
+
+type noAnswer struct{}
+
+func (noAnswer) Error() string        { return "no answer" }
+func (noAnswer) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // act waits for an answer that says only that something was done.
 func act(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
