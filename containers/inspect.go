@@ -2,6 +2,7 @@ package containers
 
 import (
 	"errors"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -46,4 +47,14 @@ func HasLabels(labels, wanted map[string]string) bool {
 		}
 	}
 	return true
+}
+
+// Environment returns variables that an engine lists as KEY=VALUE.
+func Environment(list []string) map[string]string {
+	out := map[string]string{}
+	for _, e := range list {
+		key, value, _ := strings.Cut(e, "=")
+		out[key] = value
+	}
+	return out
 }

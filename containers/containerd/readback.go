@@ -86,11 +86,7 @@ func changed(spec *containers.Spec, nowText, wasText []byte) error {
 		spec.Entrypoint, spec.Command = now.Process.Args, nil
 	}
 	if differ(now.Process.Env, was.Process.Env) {
-		spec.Env = map[string]string{}
-		for _, e := range now.Process.Env {
-			key, value, _ := strings.Cut(e, "=")
-			spec.Env[key] = value
-		}
+		spec.Env = containers.Environment(now.Process.Env)
 	}
 	if now.Process.Cwd != was.Process.Cwd {
 		spec.WorkingDir = now.Process.Cwd

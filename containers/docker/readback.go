@@ -35,7 +35,7 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		WorkingDir: own(set, "working_dir", c.Config.WorkingDir, image.dir),
 		User:       own(set, "user", c.Config.User, image.user),
 		StopSignal: own(set, "stop_signal", c.Config.StopSignal, image.signal),
-		Env:        ownPairs(set, "env ", pairs(c.Config.Env), pairs(image.env)),
+		Env:        ownPairs(set, "env ", containers.Environment(c.Config.Env), containers.Environment(image.env)),
 		Labels:     ownPairs(set, "label ", c.Config.Labels, image.labels),
 
 		Privileged:  host.Privileged,
@@ -101,16 +101,6 @@ func assumeImage(c *container.Config, set explicit) *imageConfig {
 		image.command = c.Cmd
 	}
 	return image
-}
-
-// pairs splits KEY=VALUE.
-func pairs(env []string) map[string]string {
-	out := map[string]string{}
-	for _, e := range env {
-		key, value, _ := strings.Cut(e, "=")
-		out[key] = value
-	}
-	return out
 }
 
 // except returns a mode, or nothing if it is one of those that mean the default.

@@ -20,7 +20,7 @@ func (c inspected) spec(image containers.Image) containers.Spec {
 	spec.Name = c.Name
 	spec.Restart = c.policy()
 	spec.Image = c.ImageName
-	spec.Env = c.env(created.Env, pairs(image.Env))
+	spec.Env = c.env(created.Env, containers.Environment(image.Env))
 	spec.Labels = c.labels(created.Labels, known)
 	spec.Privileged, spec.ReadOnly = c.HostConfig.Privileged, c.HostConfig.ReadonlyRootfs
 	spec.PID = hostOnly(c.HostConfig.PidMode)
@@ -81,7 +81,7 @@ var added = []string{"container", "HOSTNAME", "HOME", "TERM", "PATH"}
 // update` can change them.
 func (c inspected) env(created, image map[string]string) map[string]string {
 	out := map[string]string{}
-	for key, value := range pairs(c.Config.Env) {
+	for key, value := range containers.Environment(c.Config.Env) {
 		_, set := created[key]
 		ofImage, inherited := image[key]
 		if set || !(inherited && ofImage == value || !inherited && slices.Contains(added, key)) {
@@ -130,16 +130,6 @@ func (h hostConfig) ulimits(created []containers.Ulimit) []containers.Ulimit {
 		if set || !slices.Contains(defaults, name) {
 			out = append(out, containers.Ulimit{Name: name, Soft: u.Soft, Hard: u.Hard})
 		}
-	}
-	return out
-}
-
-// pairs splits KEY=VALUE.
-func pairs(env []string) map[string]string {
-	out := map[string]string{}
-	for _, e := range env {
-		key, value, _ := strings.Cut(e, "=")
-		out[key] = value
 	}
 	return out
 }
