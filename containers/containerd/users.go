@@ -70,7 +70,7 @@ func madeByKernel(f *os.File) bool {
 // endStuckStart ends a start by the restart monitor that waits for a list of users, and keeps the
 // monitor from trying again. Until then the monitor starts no other container either.
 func (e *Engine) endStuckStart(ctx context.Context, id string) error {
-	why := containers.EndStuckStart(id)
+	why := killStuckStart(id)
 	if why == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package containers
+package containerd
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/containers"
 )
 
 // runtimeInit is the name of runc in a container, before it executes the container's program.
@@ -17,10 +18,10 @@ const runtimeInit = "runc:[2:INIT]"
 // runc needs for its last part in the container.
 const stuckTime = 3 * time.Second
 
-// EndStuckStart ends a start of a container that its engine began by itself, for a restart policy,
-// and that waits for one of UsersFiles. It kills runc in the container, which has not executed the
-// container's program yet; then the engine answers again. It returns what runc waited for, nil if it did not.
-func EndStuckStart(id string) error {
+// killStuckStart kills runc in a container if it waits for a list of users, and has not executed the
+// container's program yet. Then the shim answers again. It returns what runc waited for, nil if it
+// did not.
+func killStuckStart(id string) error {
 	h := host.Real()
 	pids, err := h.Processes()
 	if err != nil {
@@ -59,7 +60,7 @@ func endStuck(h host.Host, pid int, id string) error {
 
 // checkInside checks what a process in a container sees.
 func checkInside(h host.Host, pid int) error {
-	for _, file := range UsersFiles {
+	for _, file := range containers.UsersFiles {
 		f, err := h.HoldInside(pid, file, 0)
 		if err != nil {
 			continue
@@ -69,7 +70,7 @@ func checkInside(h host.Host, pid int) error {
 		if err != nil {
 			continue
 		}
-		if err := CheckUsers(file, file, info.Mode(), info.Size()); err != nil {
+		if err := containers.CheckUsers(file, file, info.Mode(), info.Size()); err != nil {
 			return err
 		}
 	}
