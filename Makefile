@@ -87,7 +87,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-stack test-engines test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images controller-image node-image first-boot test-vm fuzz corpus bench bench-cloud bench-fleet recordings man clean
+.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-stack test-engines test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images controller-image node-image first-boot test-vm fuzz corpus bench bench-cloud bench-fleet bench-network recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -258,6 +258,9 @@ bench-cloud: build guest images controller-image ## measure in a cloud how long 
 
 bench-fleet: deps build ## measure fleets of 10, 50 and 100 nodes on this machine, into build/bench/fleet.txt
 	go test -tags scale -run '^TestScale$$' -v -count=1 -timeout 120m ./test/fleet
+
+bench-network: node-image images ## measure in a virtual machine what packets notice while OVN's services are replaced, into build/bench/network.txt; an hour
+	go test -run '^$$' -bench Network -benchtime 1x -timeout 120m -v ./test/vm
 
 recordings: build ## record every state in which this version can be killed, into test/recordings/VERSION
 	KOLLET_RECORD=$(CURDIR)/test/recordings/$(VERSION) go test -run '^TestRecord$$' -v -count=1 -timeout 20m ./test/e2e

@@ -24,8 +24,10 @@ type plan struct {
 	seed     string // format of kollet seed
 	direct   bool   // boot by kernel and ramdisk
 	memory   int    // MiB
+	outer    bool   // reach the test machine's servers
 	nodeFile string
-	tools    func(dir string) // adds files to the tools disk
+	files    map[string]string // others, by path
+	tools    func(dir string)  // adds files to the tools disk
 }
 
 // helper is a cloud-config part that starts vmagent, which runs the test's commands, at
@@ -46,7 +48,7 @@ const (
 
 // newNode creates a node with user-data and a seed that kollet made, and a tools disk
 // that holds the node's images.
-func newNode(t *testing.T, p plan) *node {
+func newNode(t testing.TB, p plan) *node {
 	t.Helper()
 	work := t.TempDir()
 	put := func(path, content string) string {
@@ -56,6 +58,9 @@ func newNode(t *testing.T, p plan) *node {
 		return full
 	}
 	put("etc/kollet/node.yaml", p.nodeFile)
+	for path, content := range p.files {
+		put(path, content)
+	}
 	user, iso := filepath.Join(work, "user-data"), filepath.Join(work, "seed.iso")
 	kollet := program(t, "kollet")
 	t.Log(run(t, kollet, "userdata", "--root", work, "--part", put("helper.yaml", helper), "--gzip", "--to", user,
@@ -67,7 +72,7 @@ func newNode(t *testing.T, p plan) *node {
 	copyFile(t, filepath.Join(tools, "vmagent"), program(t, "vmagent"))
 	p.tools(tools)
 
-	h := hardware{memory: p.memory, disk: built(t, "node/disk.qcow2"), direct: p.direct, seed: iso, tools: fileSystem(t, tools)}
+	h := hardware{memory: p.memory, disk: built(t, "node/disk.qcow2"), direct: p.direct, seed: iso, tools: fileSystem(t, tools), outer: p.outer}
 	if p.direct {
 		h.disk = built(t, "node/root.qcow2")
 	}
@@ -92,7 +97,7 @@ func (n *node) tell() {
 }
 
 // fileSystem creates an ext4 image with the content of a directory.
-func fileSystem(t *testing.T, dir string) string {
+func fileSystem(t testing.TB, dir string) string {
 	t.Helper()
 	var size int64 = 16 << 20
 	check(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
@@ -108,7 +113,7 @@ func fileSystem(t *testing.T, dir string) string {
 	return image
 }
 
-func copyFile(t *testing.T, to, from string) {
+func copyFile(t testing.TB, to, from string) {
 	t.Helper()
 	in, err := os.Open(from)
 	check(t, err)

@@ -28,11 +28,12 @@ type hardware struct {
 	direct bool   // boot by kernel and ramdisk, with the disk as root file system
 	seed   string // ISO image for cloud-init
 	tools  string // file system image with the test's files
+	outer  bool   // reach the loopback device of the test machine, as 10.0.2.2
 }
 
 // vm is a virtual machine.
 type vm struct {
-	t    *testing.T
+	t    testing.TB
 	name string
 	dir  string // its disk and logs
 	args []string
@@ -46,7 +47,7 @@ type vm struct {
 
 // newVM creates a machine without starting it. When the test ends, its disk is removed
 // unless the test failed; the logs are kept.
-func newVM(t *testing.T, name string, h hardware) *vm {
+func newVM(t testing.TB, name string, h hardware) *vm {
 	t.Helper()
 	m := &vm{t: t, name: name, dir: filepath.Join(built(t, "."), "vm", name)}
 	check(t, os.RemoveAll(m.dir))
@@ -57,7 +58,7 @@ func newVM(t *testing.T, name string, h hardware) *vm {
 		"-name", name, "-accel", cmp.Or(os.Getenv("KOLLET_VM_ACCEL"), "tcg,thread=multi"), "-cpu", "max", "-smp", "2", "-m", fmt.Sprint(h.memory),
 		"-nodefaults", "-display", "none", "-vga", "none", "-device", "virtio-rng-pci",
 		"-chardev", "file,id=console,append=on,path=" + m.console(), "-serial", "chardev:console",
-		"-netdev", "user,id=net0,restrict=on", "-device", "virtio-net-pci,netdev=net0,mac=52:54:00:4b:0c:01",
+		"-netdev", "user,id=net0,restrict=" + map[bool]string{true: "off", false: "on"}[h.outer], "-device", "virtio-net-pci,netdev=net0,mac=52:54:00:4b:0c:01",
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=port,server=on,wait=off,path=" + m.socket(),
 		"-device", "virtserialport,chardev=port,name=" + channel.Port,
 	}
