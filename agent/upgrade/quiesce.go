@@ -204,7 +204,7 @@ func (t *transaction) operations(ctx context.Context) ([]quiesce.Operation, erro
 // fail an upgrade or a recovery: if the control plane does not answer now, the next
 // command tries again.
 func (t *transaction) unquiesce(ctx context.Context) error {
-	if err := enableService(ctx, t.node, t.cloud, t.target); err != nil {
+	if err := enableService(ctx, t.node, t.cloud, t.target.Redact); err != nil {
 		_ = t.warn("", "%w", err) // shown; only its record may be missing
 	}
 	return nil
@@ -216,7 +216,7 @@ const enableTimeout = 30 * time.Second
 
 // enableService enables the compute service again, if kollet disabled it. c is nil
 // if no connection to the control plane is open.
-func enableService(ctx context.Context, n *node.Node, c cloud, t *target.Target) error {
+func enableService(ctx context.Context, n *node.Node, c cloud, redact func(error) error) error {
 	m, err := marks(n).Marked()
 	if m == nil && err == nil {
 		return nil
@@ -233,7 +233,7 @@ func enableService(ctx context.Context, n *node.Node, c cloud, t *target.Target)
 		err = fmt.Errorf("%w; the next kollet command tries again, or run `openstack compute service set --enable %s %s` and remove %s", err, m.Host, m.Binary, marks(n).Path())
 	}
 	if err != nil {
-		return t.Redact(fmt.Errorf("kollet disabled the compute service and could not enable it again: %w", err))
+		return redact(fmt.Errorf("kollet disabled the compute service and could not enable it again: %w", err))
 	}
 	n.Note("", "the compute service is enabled again")
 	return nil
@@ -245,9 +245,9 @@ func awaitEnabled(ctx context.Context, n *node.Node, wait time.Duration) {
 	if m, err := marks(n).Marked(); m == nil || err != nil || wait <= 0 || target.CloudOf(n).Access == nil {
 		return
 	}
-	redactor := &target.Target{Redactor: target.RedactorOf(n)}
+	redact := target.RedactorOf(n).Error
 	err := n.Await(ctx, wait, "Nova", func(ctx context.Context) error {
-		return enableService(ctx, n, nil, redactor)
+		return enableService(ctx, n, nil, redact)
 	}, func(error) bool { return true })
 	if err != nil {
 		n.Note("", "warning: %v", err)

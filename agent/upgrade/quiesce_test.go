@@ -287,7 +287,7 @@ func TestUnquiesce(t *testing.T) {
 		t.Errorf("said %q", text)
 	}
 	// A later command has no connection yet, and the node file no longer credentials.
-	if err := enableService(t.Context(), tx.node, nil, tx.target); err == nil || !strings.Contains(err.Error(), "no node file") {
+	if err := enableService(t.Context(), tx.node, nil, tx.target.Redact); err == nil || !strings.Contains(err.Error(), "no node file") {
 		t.Errorf("got %v", err)
 	}
 	c.err = nil

@@ -99,8 +99,8 @@ func recoverLocked(ctx context.Context, n *node.Node, complete func(*transaction
 		if current, err := n.Current(); err == nil {
 			n.RestoreFiles(current)
 		}
-		redactor := &target.Target{Redactor: target.RedactorOf(n)}
-		if err := enableService(ctx, n, nil, redactor); err != nil {
+		redact := func(err error) error { return target.RedactorOf(n).Error(err) } // every command would read the secrets
+		if err := enableService(ctx, n, nil, redact); err != nil {
 			n.Note("", "warning: %v", err)
 		}
 		return r, nil

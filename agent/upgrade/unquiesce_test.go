@@ -105,7 +105,7 @@ func TestEnableOnAnotherHost(t *testing.T) {
 	p.credentials(t, tx.node.NodeFilePath())
 	tx.node.Name = "compute-1.example.org"
 	for _, c := range []cloud{nil, &control{service: openstack.ComputeService{ID: "2", Status: "disabled", DisabledReason: ours}}} {
-		if err := enableService(t.Context(), tx.node, c, tx.target); err != nil {
+		if err := enableService(t.Context(), tx.node, c, tx.target.Redact); err != nil {
 			t.Fatal(err)
 		}
 	}
