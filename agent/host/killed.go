@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,9 +101,8 @@ func (h Host) ending(pid int, container string) bool {
 // is like this. The file of the process itself has what its first thread has, which may have
 // exited before the others.
 func (h Host) anyThread(pid int, is func(status string) bool) (bool, error) {
-	threads, _ := filepath.Glob(h.ProcessPath(pid, "task/*/status")) // the pattern is well-formed
-	for _, thread := range threads {
-		status, err := os.ReadFile(thread)
+	for _, thread := range h.threads(pid) {
+		status, err := os.ReadFile(h.ProcessPath(pid, "task/"+thread+"/status"))
 		if err != nil && !Gone(err) {
 			return false, fmt.Errorf("read the state of process %d: %w", pid, err)
 		}
@@ -115,12 +113,22 @@ func (h Host) anyThread(pid int, is func(status string) bool) (bool, error) {
 	return false, nil
 }
 
+// threads returns the names of a process's threads in /proc; none if it has exited.
+func (h Host) threads(pid int) []string {
+	dir, err := os.Open(h.ProcessPath(pid, "task"))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	return names
+}
+
 // anyThreadIn reports whether a thread is in the cgroup of a container. The first one may
 // have exited, and then is in none.
 func (h Host) anyThreadIn(pid int, containers []string) bool {
-	threads, _ := filepath.Glob(h.ProcessPath(pid, "task/*/cgroup")) // the pattern is well-formed
-	for _, thread := range threads {
-		m, err := readMembership(thread)
+	for _, thread := range h.threads(pid) {
+		m, err := readMembership(h.ProcessPath(pid, "task/"+thread+"/cgroup"))
 		if err == nil && slices.ContainsFunc(containers, m.Names) {
 			return true
 		}
