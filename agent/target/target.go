@@ -70,7 +70,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 	var problems report.Problems
 	t := &Target{Reason: reason + opts.text(), Base: current.Number, Hotfix: file.Hotfix, FileTag: file.FileTag, Engine: file.Engine, Pull: file.Images.PullPolicy, StallTimeout: file.Images.StallTimeout, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
 	t.Archives = slices.Concat(opts.Archives, file.Images.Archives)
-	writable := writableDirs(n, file)
+	writable := writableDirs(n, file, current)
 	secrets := readSecrets(n, file, writable, &problems)
 	t.Cloud = cloudOf(n, file, writable, secrets)
 	renderer, err := configs.New(configs.Inputs{

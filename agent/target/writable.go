@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/wary"
@@ -18,13 +20,18 @@ const dockerDir = "/var/lib/docker"
 // writableDirs returns the directories of the host to which a container can write: those that
 // a service mounts, now or in a generation that is kept, and those of volumes. A link in one
 // of them could lead to any file of the host. A privileged service is root on the host and
-// needs no link.
-func writableDirs(n *node.Node, file *nodefile.Node) wary.Dirs {
+// needs no link. The records of known generations are not read again.
+func writableDirs(n *node.Node, file *nodefile.Node, known ...generation.Generation) wary.Dirs {
 	paths := []string{n.State(), filepath.Join(n.Host.Root, dockerDir)}
 	add := func(source string) { paths = append(paths, filepath.Join(n.Host.Root, source)) }
 	numbers, _ := n.Store().List() // what cannot be read is reported by those who need it
 	for _, number := range numbers {
-		g, _ := n.Store().Load(number)
+		var g generation.Generation
+		if at := slices.IndexFunc(known, func(k generation.Generation) bool { return k.Number == number }); at >= 0 {
+			g = known[at]
+		} else {
+			g, _ = n.Store().Load(number)
+		}
 		for _, s := range g.Services {
 			for _, m := range s.Spec.Mounts {
 				if m.Type == containers.Bind && !m.ReadOnly && !s.Spec.Privileged {

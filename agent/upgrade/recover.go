@@ -25,7 +25,8 @@ type Recovery struct {
 	Outcome journal.Outcome `json:"outcome,omitempty"`
 	Current int             `json:"current"` // the generation that runs now
 
-	broken error // services of the current generation that cannot be started
+	generation generation.Generation // the current one, before the recovery
+	broken     error                 // services of the current generation that cannot be started
 }
 
 // before returns the error of a command that has recovered first. It is not bad input, because
@@ -96,9 +97,7 @@ func recoverLocked(ctx context.Context, n *node.Node, complete func(*transaction
 	}
 	n.RestoreLink()
 	if !r.Found {
-		if current, err := n.Current(); err == nil {
-			n.RestoreFiles(current)
-		}
+		n.RestoreFiles(r.generation)
 		redact := func(err error) error { return target.RedactorOf(n).Error(err) } // every command would read the secrets
 		if err := enableService(ctx, n, nil, redact); err != nil {
 			n.Note("", "warning: %v", err)
@@ -132,7 +131,7 @@ func interrupted(ctx context.Context, n *node.Node) (Recovery, *transaction, []j
 	if err != nil {
 		return Recovery{}, nil, nil, err
 	}
-	r := Recovery{Current: current.Number}
+	r := Recovery{Current: current.Number, generation: current}
 	last, records, err := n.LastJournal()
 	if err != nil || last == 0 || journal.Ended(records) {
 		return r, nil, nil, err

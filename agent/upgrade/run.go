@@ -58,9 +58,11 @@ func runLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 	if err != nil { // this upgrade repairs it
 		n.Note("", "%v", err)
 	}
-	current, err := n.Current()
-	if err != nil {
-		return Result{}, err
+	current := recovery.generation
+	if recovery.Found {
+		if current, err = n.Current(); err != nil {
+			return Result{}, err
+		}
 	}
 	if recovery.Found || t.Base != current.Number { // another process may have held the lock meanwhile
 		if t, err = resolve(); err != nil {
