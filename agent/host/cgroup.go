@@ -181,6 +181,25 @@ func (m Membership) Names(container string) bool {
 	return false
 }
 
+// outside reports whether a process with this membership is certainly in no cgroup of a
+// container. That of a process whose first thread exits says nothing in the hierarchies of
+// cgroup v1, where it is that of the root then (proc_cgroup_show in the kernel's
+// kernel/cgroup/cgroup.c).
+func (m Membership) outside(container string) bool {
+	if m.Names(container) {
+		return false
+	}
+	if _, unified := m[""]; unified && len(m) == 1 {
+		return true
+	}
+	for hierarchy, at := range m {
+		if hierarchy != "" && at != "/" {
+			return true
+		}
+	}
+	return false
+}
+
 // containerCgroup is how engines name the cgroup of a container: by its id, or for systemd
 // ENGINE-ID.scope.
 var containerCgroup = regexp.MustCompile(`^(?:[a-z]+-)?([0-9a-f]{64})(?:\.scope)?$`)

@@ -86,6 +86,11 @@ func (h Host) Ending(container string) ([]*Process, error) {
 }
 
 func (h Host) ending(pid int, container string) bool {
+	// Most processes of a machine are of no interest. Their threads, of which each shim has a
+	// dozen, are not looked at.
+	if at, err := h.Membership(pid); err == nil && at.outside(container) {
+		return false
+	}
 	leaderless := exited(h.ProcessPath(pid, ""))
 	if !leaderless {
 		killed, err := h.anyThread(pid, wasKilled)

@@ -183,3 +183,28 @@ func TestCgroupNamed(t *testing.T) {
 		t.Errorf("a container without an id: %q", got)
 	}
 }
+
+func TestOutside(t *testing.T) {
+	id := strings.Repeat("a1", 32)
+	for name, c := range map[string]struct {
+		cgroup string
+		want   bool
+	}{
+		"in it":                       {"2:cpu:/docker/" + id + "\n1:name=systemd:/\n", false},
+		"below it":                    {"2:cpu:/docker/" + id + "/machine/one\n0::/\n", false},
+		"in its scope":                {"0::/system.slice/docker-" + id + ".scope\n", false},
+		"in another":                  {"2:cpu:/docker/" + strings.Repeat("b2", 32) + "\n0::/\n", true},
+		"of the host":                 {"2:cpu:/\n1:name=systemd:/system.slice/ssh.service\n0::/\n", true},
+		"of the host, v2":             {"0::/system.slice/ssh.service\n", true},
+		"at the root, v2":             {"0::/\n", true},
+		"at the root, or exits":       {"2:cpu:/\n1:name=systemd:/\n", false},
+		"exits, only v2 says from it": {"2:cpu:/\n0::/system.slice/containerd.service\n", false},
+		"gone":                        {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := parseMembership(c.cgroup).outside(id); got != c.want {
+				t.Errorf("outside is %v, want %v", got, c.want)
+			}
+		})
+	}
+}
