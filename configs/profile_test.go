@@ -34,9 +34,9 @@ type service struct {
 	DependsOn   []string          `yaml:"depends_on"`
 	Environment map[string]string `yaml:"environment"`
 	Config      []struct {
-		Template, Content, Dest, Owner, Perm, Format string
-		Overrides                                    []string
-		Optional                                     bool
+		Template, Content, Source, Dest, Owner, Perm, Format string
+		Overrides                                            []string
+		Optional                                             bool
 	} `yaml:"config"`
 	Healthcheck []struct {
 		Exec []string `yaml:"exec"`
@@ -73,7 +73,7 @@ func TestProfileRendersAsBefore(t *testing.T) {
 			"ovn_sb_connection": "tcp:10.0.0.5:6642", "ovn_encap_ip": "10.1.0.21", "nova_metadata_host": "10.0.0.5"},
 		"full": {
 			"rabbit_host": "2001:db8::5", "rabbit_tls": true, "rabbit_vhost": "nova", "rabbit_quorum_queues": true,
-			"auth_url": "https://keystone.example.org:5000/v3", "ca_file": "/etc/ssl/certs/ca-certificates.crt",
+			"auth_url": "https://keystone.example.org:5000/v3", "ca_file": "/etc/ssl/certs/ca-certificates.crt", "ca_directory": "/etc/kollet/ca",
 			"placement_url": "https://placement.example.org", "neutron_url": "https://neutron.example.org", "glance_url": "https://glance.example.org",
 			"my_ip": "10.0.0.21", "region": "East", "debug": true, "cpu_mode": "custom", "cpu_models": []any{"Haswell", "Skylake"},
 			"live_migration": "tls", "vnc_enabled": true, "serial_console_enabled": true, "tunnel_types": "vxlan", "l2_population": true, "local_ip": "10.1.0.21",
@@ -86,6 +86,12 @@ func TestProfileRendersAsBefore(t *testing.T) {
 			renderer := newRenderer(t, configs.Inputs{Vars: over(compute(t).Vars, own), Secrets: secrets})
 			for service, s := range compute(t).Services {
 				for i, c := range s.Config {
+					if c.Source != "" {
+						if source, err := renderer.Expand(service, "config", c.Source); err != nil || source != own["ca_directory"] && source != "" {
+							t.Errorf("%s: source of %s: %q, %v", service, c.Dest, source, err)
+						}
+						continue
+					}
 					out := render(t, renderer, service, file(s, i))
 					if out.Omitted {
 						continue

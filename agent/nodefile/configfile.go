@@ -46,6 +46,9 @@ func (f ConfigFile) validate(problems *report.Problems) {
 }
 
 func (f ConfigFile) validateSource(bad func(string, string, ...any)) {
+	if strings.Contains(f.Source, "{{") && len(f.Overrides) == 0 {
+		return // it is checked again when its variables are known
+	}
 	if _, err := filepath.Match(f.Source, ""); err != nil {
 		bad(".source", "%q is not a pattern: a [ has no ]; write [[] for it", f.Source)
 	}
@@ -58,6 +61,14 @@ func (f ConfigFile) validateSource(bad func(string, string, ...any)) {
 	if len(f.Overrides) > 0 {
 		bad(".overrides", "a source is copied unchanged and has no overrides; use template or content")
 	}
+}
+
+// WithSource returns the entry with a source in which the variables are expanded.
+func (f ConfigFile) WithSource(source string) (ConfigFile, error) {
+	f.Source = source
+	var problems report.Problems
+	f.validateSource(func(field, format string, args ...any) { problems.Addf(report.Place{}, f.Key+field, format, args...) })
+	return f, problems.Err()
 }
 
 // IsPattern reports whether a source can match several files.

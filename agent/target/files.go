@@ -36,6 +36,13 @@ func (b *builder) render(s *generation.Service) []generation.Rendered {
 // generation.
 func (b *builder) renderOne(prefix string, f nodefile.ConfigFile) ([]generation.File, []generation.Rendered, error) {
 	if f.Source != "" {
+		path, err := b.renderer.Expand(b.name, f.Key+".source", f.Source)
+		if err != nil || path == "" {
+			return nil, nil, err
+		}
+		if f, err = f.WithSource(path); err != nil {
+			return nil, nil, err
+		}
 		s := source{from: f, node: b.node, writable: b.writable, name: prefix}
 		if err := s.read(); err != nil {
 			return nil, nil, report.Problem{Key: f.Key, Text: err.Error()}

@@ -26,6 +26,11 @@ const (
 	mostBytes = 16 << 20
 )
 
+// authorities is where Kolla's images look for certificate authorities. Before its version
+// of 2025, they look for them in /var/lib/kolla/config_files/ca-certificates, so the
+// directory has this name among a service's files.
+const authorities = "/var/lib/kolla/share/ca-certificates"
+
 // source copies what a source names: a file, a directory, or all that match a pattern.
 type source struct {
 	from     nodefile.ConfigFile
@@ -154,6 +159,9 @@ func (s *source) readOne(at string) error {
 		return fmt.Errorf("source %s is a symbolic link that leads out of the directory of the pattern %s; name it as a source of its own", at, s.from.Source)
 	}
 	t := tree{source: s, root: in.Root, at: at, top: generation.File{Name: s.name + path.Base(dest), Dest: dest, Merge: s.from.Merge}}
+	if dest == authorities {
+		t.top.Name = path.Base(dest)
+	}
 	return t.add(in.Name, "")
 }
 

@@ -72,6 +72,8 @@ func TestSources(t *testing.T) {
 		"into a directory":   {"{source: /etc/ceph/ceph.conf, dest: /a/" + owned, []string{"/a/ceph.conf fsid"}},
 		"directory": {"{source: /etc/ceph, dest: /c" + owned, []string{
 			"/c/", "+/c/alias/", "+/c/alias/deep/", "+/c/alias/deep/key k", "+/c/ceph.conf fsid", "+/c/empty ", "+/c/here k", "+/c/none/", "+/c/sub/", "+/c/sub/deep/", "+/c/sub/deep/key k"}},
+		"empty on this node":      {"{source: '{{ get .vars \"ca\" | default \"\" }}', dest: /c" + owned, nil},
+		"from a variable":         {"{source: '{{ printf \"/etc/ceph\" }}/sub', dest: /var/lib/kolla/share/ca-certificates" + owned, []string{"/var/lib/kolla/share/ca-certificates/", "+/var/lib/kolla/share/ca-certificates/deep/", "+/var/lib/kolla/share/ca-certificates/deep/key k"}},
 		"directory below another": {"{source: /etc/ceph/sub, dest: /c/" + owned, []string{"/c/sub/", "+/c/sub/deep/", "+/c/sub/deep/key k"}},
 		"its content alone":       {"{source: /etc/ceph/sub/, dest: /c/" + owned, []string{"/c/", "+/c/deep/", "+/c/deep/key k"}},
 		"link that is named":      {"{source: /etc/other/sub/deep, dest: /c" + owned, []string{"/c/", "+/c/key k"}},
@@ -130,6 +132,7 @@ func TestWrongSources(t *testing.T) {
 	}
 	for entries, want := range map[string]string{
 		"{source: /etc/nothing, dest: /a" + owned:                                         "config[0]: source /etc/nothing does not exist; create it, or set optional: true",
+		"{source: '{{ printf \"ca\" }}', dest: /a" + owned:                                "config[0].source: expected an absolute path on the host, got \"ca\"",
 		"{source: '/etc/*.key', dest: /a/" + owned:                                        "config[0]: source /etc/*.key does not exist; create it, or set optional: true",
 		"{source: /etc/gone, dest: /a, optional: true" + owned:                            "config[0]: source /etc/gone: no such file or directory",
 		"{source: /etc/links, dest: /a" + owned:                                           "config[0]: source /etc/links/away is a symbolic link that leads nowhere, or out of /etc/links; ",

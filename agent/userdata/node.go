@@ -130,7 +130,7 @@ func (n Node) missing(files map[string]File, node *nodefile.Node, problems *repo
 			need(node.Place(key), key, profile, "add --file "+profile+"=FILE")
 		}
 		for _, f := range service.Config {
-			if f.Source != "" && !f.Optional && !sentFor(files, f.Source) {
+			if f.Source != "" && !strings.Contains(f.Source, "{{") && !f.Optional && !sentFor(files, f.Source) {
 				need(f.Place, f.Key+".source", f.Source, "add --file "+f.Source+"=FILE")
 			}
 		}

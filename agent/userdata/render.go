@@ -64,7 +64,12 @@ func (n Node) overrides() string {
 func (r *dryRun) service(name string, node *nodefile.Node) {
 	s, key := node.Services[name], "services."+name
 	for i, f := range s.Config {
-		if f.Source != "" || r.notHere(f.Template) {
+		if f.Source != "" {
+			_, err := r.Expand(name, f.Key+".source", f.Source)
+			r.add(f.Place, err)
+			continue
+		}
+		if r.notHere(f.Template) {
 			continue
 		}
 		in := configs.File{

@@ -53,6 +53,7 @@ func configure(root string, names names) (bool, error) {
 		a.copyAll,
 		a.writeRunCommand,
 		a.setPermissions,
+		a.trustAuthorities,
 		a.mark,
 	} {
 		if err := step(c); err != nil {

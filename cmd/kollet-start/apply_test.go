@@ -296,6 +296,38 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
+// What the image has for it installs the certificate authorities that were given, once and
+// before the service starts.
+func TestConfigureTrustsAuthorities(t *testing.T) {
+	const given = `{"command": "", "config_files": [{"source": "/var/lib/kolla/config_files/ca", "dest": "/var/lib/kolla/share/ca-certificates", "owner": "root", "perm": "0600", "optional": true}]}`
+	program := func(script string) string {
+		return "0755 0:0 usr/local/bin/kolla_copy_cacerts = #!/usr/bin/env -S sh -ec '" + script + "'\n"
+	}
+	const installs = `cat ${0%usr/*}var/lib/kolla/share/ca-certificates/* >>${0%usr/*}trusted`
+	const ca = "0400 0:0 var/lib/kolla/config_files/ca/x.crt = ca\n"
+	for name, c := range map[string]struct{ tree, config, want, err string }{
+		"given":              {tree: ca + program(installs), config: given, want: "ca"},
+		"none on this node":  {tree: program(installs), config: given},
+		"not given":          {tree: ca + program(installs), config: `{"command": ""}`},
+		"not in every image": {tree: ca, config: given},
+		"cannot be trusted":  {tree: ca + program("exit 1"), config: given, err: "kolla_copy_cacerts, which makes the certificates in /var/lib/kolla/share/ca-certificates trusted: failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, err := applied(t, c.tree, c.config)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) || exists(root+"/"+marker) {
+					t.Fatalf("error %v, configured: %v; want an error with %q", err, exists(root+"/"+marker), c.err)
+				}
+				return
+			}
+			check(t, err)
+			if got, _ := os.ReadFile(root + "/trusted"); string(got) != c.want {
+				t.Errorf("trusted: %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // withoutScaffold drops the directories that every root has, and those that
 // only hold what a tree planted.
 func withoutScaffold(tree string) string {

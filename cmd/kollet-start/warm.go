@@ -12,7 +12,6 @@ import (
 
 // warmUp runs command as the user, for at most limit, and discards its output. This
 // brings the service's files into the page cache while the old service still runs.
-// No process of it is left afterwards.
 func warmUp(command []string, user account, env []string, limit time.Duration) error {
 	if len(command) == 0 {
 		return nil
@@ -26,12 +25,16 @@ func warmUp(command []string, user account, env []string, limit time.Duration) e
 		return err
 	}
 	defer unix.Close(null)
-	attr := syscall.SysProcAttr{
-		Setpgid:    true,
-		Credential: &syscall.Credential{Uid: uint32(user.uid), Gid: uint32(user.gid), Groups: user.groups32()},
-	}
 	fd := uintptr(null)
-	pid, err := syscall.ForkExec(program, command, &syscall.ProcAttr{Env: env, Files: []uintptr{fd, fd, fd}, Sys: &attr}) //nolint:gosec // the warm-up command of the node file
+	return runFor(limit, program, command, &syscall.ProcAttr{Env: env, Files: []uintptr{fd, fd, fd}, Sys: &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: uint32(user.uid), Gid: uint32(user.gid), Groups: user.groups32()},
+	}})
+}
+
+// runFor runs a program for at most limit. No process of it is left afterwards.
+func runFor(limit time.Duration, program string, argv []string, attr *syscall.ProcAttr) error {
+	attr.Sys.Setpgid = true
+	pid, err := syscall.ForkExec(program, argv, attr) //nolint:gosec // of the node file, or of the image
 	if err != nil {
 		return err
 	}

@@ -99,6 +99,8 @@ prints nova-compute "" "qemu-img version" qemu-img --version
 prints nova-compute "" "" python3 -c 'import libvirt, os_vif, vif_plug_linux_bridge, vif_plug_ovs, os_brick'
 prints nova-compute "" "" sh -c 'command -v genisoimage ip && touch /var/lib/nova/instances/x'
 sudo_of nova-compute nova /etc/nova
+prints nova-compute root "" sh -c 'cd /etc/ssl/certs && in=/var/lib/kolla/share/ca-certificates && mkdir -p $in &&
+	cp ISRG_Root_X1.pem $in/site.pem && kolla_copy_cacerts && test -e kolla-customca-site.pem'
 
 for agent in linuxbridge openvswitch; do
 	name=neutron-$agent-agent
