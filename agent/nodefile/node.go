@@ -50,6 +50,8 @@ const StallTimeout = 2 * time.Minute
 type Secret struct {
 	File string `yaml:"file" doc:"path of a file that holds the value; a final newline is dropped"`
 	Env  string `yaml:"env" doc:"environment variable of kollet that holds the value"`
+
+	Credential string `yaml:"credential" doc:"name of a credential that systemd passes to kollet; a final newline is dropped"`
 }
 
 // Service is one container of the node.

@@ -136,12 +136,13 @@ func TestProblems(t *testing.T) {
 			`node.yaml:2:35: images.archives[1]: expected an absolute path, or a pattern such as /media/images/*.tar, got "images.tar"`,
 			`node.yaml:2:47: images.archives[2]: expected an absolute path, or a pattern such as /media/images/*.tar, got "/a[b"`,
 		}},
-		"all kinds at once": {"profile: none\nengine: rkt\nkeep_generations: 0\nimages: {pull_policy: often}\nsecrets: {s: {}, u: {file: a, env: B}}\nservices:\n  One: {image: 'a:1'}\n  x: {image: 'a:1'}\n  kollet-start: {image: 'a:1'}\n", []string{
+		"all kinds at once": {"profile: none\nengine: rkt\nkeep_generations: 0\nimages: {pull_policy: often}\nsecrets: {s: {}, u: {file: a, env: B}, v: {credential: ../a}}\nservices:\n  One: {image: 'a:1'}\n  x: {image: 'a:1'}\n  kollet-start: {image: 'a:1'}\n", []string{
 			`node.yaml:2:1: engine: expected one of docker, containerd, got "rkt"`,
 			"node.yaml:3:1: keep_generations: expected 1 or more: a rollback needs an earlier generation",
 			`node.yaml:4:10: images.pull_policy: expected one of missing, always, never, got "often"`,
-			"node.yaml:5:11: secrets.s: expected exactly one of file and env",
-			"node.yaml:5:18: secrets.u: expected exactly one of file and env",
+			"node.yaml:5:11: secrets.s: expected exactly one of file, env and credential",
+			"node.yaml:5:18: secrets.u: expected exactly one of file, env and credential",
+			`node.yaml:5:40: secrets.v: credential: expected a name as in LoadCredential=NAME:PATH of a unit, got "../a"`,
 			"node.yaml:7:3: services.One: a service name has two or more characters of a-z",
 			"node.yaml:8:3: services.x: a service name has two or more characters of a-z",
 			"node.yaml:9:3: services.kollet-start: this name is reserved",

@@ -144,10 +144,9 @@ func (n *Node) validate(problems *report.Problems) {
 		n.validateService(name, n.Services[name], problems)
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Secrets)) {
-		if s := n.Secrets[name]; (s.File == "") == (s.Env == "") {
-			key := "secrets." + name
-			problems.Addf(n.Place(key), key, "expected exactly one of file and env")
-		}
+		n.Secrets[name].validate(func(format string, args ...any) {
+			problems.Addf(n.Place("secrets."+name), "secrets."+name, format, args...)
+		})
 	}
 	n.validateCloud(problems)
 	n.validateGroups(problems)
@@ -315,5 +314,15 @@ func validateEntries(s Service, problems *report.Problems) {
 		if p.Stable != 0 {
 			problems.Addf(p.Place, p.Key+".stable", "what a service requires only has to succeed once; remove stable")
 		}
+	}
+}
+
+func (s Secret) validate(bad func(string, ...any)) {
+	given := slices.DeleteFunc([]string{s.File, s.Env, s.Credential}, func(from string) bool { return from == "" })
+	switch {
+	case len(given) != 1:
+		bad("expected exactly one of file, env and credential")
+	case s.Credential != "" && (strings.Contains(s.Credential, "/") || s.Credential == "." || s.Credential == ".."):
+		bad("credential: expected a name as in LoadCredential=NAME:PATH of a unit, got %q", s.Credential)
 	}
 }

@@ -5,7 +5,6 @@ package target
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -124,33 +123,6 @@ func (o Options) text() string {
 
 // mostRead is how large a file may be that a node file names, or cloud-init's instance data.
 const mostRead = 1 << 20
-
-// readSecrets reads every secret's value; what cannot be read is a problem.
-func readSecrets(n *node.Node, file *nodefile.Node, writable wary.Dirs, problems *report.Problems) map[string]string {
-	values := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(file.Secrets)) {
-		key := "secrets." + name
-		if env := file.Secrets[name].Env; env != "" {
-			value, ok := os.LookupEnv(env)
-			if !ok || value == "" {
-				problems.Addf(file.Place(key), key, "the environment variable %s is not set, or empty", env)
-			}
-			values[name] = value
-			continue
-		}
-		data, err := writable.ReadFile(n.Path(file.Secrets[name].File), mostRead)
-		if err != nil {
-			problems.Addf(file.Place(key+".file"), key+".file", "cannot be read: %w", remedied(err, "write the secret to this file, readable by root only"))
-			values[name] = "?" // so that templates do not report it a second time
-			continue
-		}
-		values[name] = strings.TrimSuffix(string(data), "\n")
-		if values[name] == "" { // such as what a failed command left
-			problems.Addf(file.Place(key+".file"), key+".file", "%s is empty; write the secret to this file", file.Secrets[name].File)
-		}
-	}
-	return values
-}
 
 // instance is cloud-init's instance data; empty if it did not run.
 func instance(n *node.Node, writable wary.Dirs) map[string]any {

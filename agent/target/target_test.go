@@ -223,6 +223,33 @@ func TestEmptySecrets(t *testing.T) {
 	}
 }
 
+// systemd passes credentials in a directory.
+func TestCredentials(t *testing.T) {
+	const text = "profile: none\nsecrets:\n  a: {credential: rabbit}\nservices:\n  one:\n    image: a:1\n    config:\n    - {content: '{{ secret \"a\" }}', dest: /a, owner: nova, perm: '0600'}\n"
+	dir := t.TempDir()
+	given := filepath.Join(dir, "given")
+	if err := errors.Join(os.Mkdir(given, 0o700), os.WriteFile(filepath.Join(given, "rabbit"), []byte("hunter2\n"), 0o400)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(credentialsVar, given)
+	target, err := readText(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(target.Files["one"][0].Content); got != "hunter2" {
+		t.Errorf("got %q", got)
+	}
+	for dir, want := range map[string]string{
+		"":  ":3:7: secrets.a.credential: systemd passed no credentials to kollet; pass it with LoadCredential=rabbit:PATH in the unit, or with ",
+		dir: ":3:7: secrets.a.credential: cannot be read: ",
+	} {
+		t.Setenv(credentialsVar, dir)
+		if _, err := readText(t, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", dir, err, want)
+		}
+	}
+}
+
 // What is no file never ends, or has no end.
 func TestSecretsNoFile(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
