@@ -22,6 +22,23 @@ type Origin struct {
 	Line int    `json:"line,omitempty"` // of the layer before it is rendered; 0: unknown
 }
 
+func (o Origin) String() string {
+	if o.Line == 0 {
+		return o.File
+	}
+	return fmt.Sprintf("%s:%d", o.File, o.Line)
+}
+
+// Find returns the setting of a key.
+func (e Explanation) Find(section, key string) (Setting, bool) {
+	for _, s := range e.Settings {
+		if ini.Canonical(s.Section) == ini.Canonical(section) && s.Key == key {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
 // Setting is a key of an INI file. Its values are for people: secrets are replaced.
 type Setting struct {
 	Section string   `json:"section"`

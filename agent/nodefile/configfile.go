@@ -40,6 +40,9 @@ func (f ConfigFile) validate(problems *report.Problems) {
 	default:
 		validateAccess(f.Owner, f.Perm, func(field, format string, args ...any) { bad("."+field, format, args...) })
 	}
+	if len(f.OsloNamespaces) > 0 && f.Format != "ini" {
+		bad(".oslo_namespaces", "only an INI file is checked; set format: ini")
+	}
 	if f.Format != "ini" && f.Format != "text" {
 		bad(".format", "expected ini or text, got %q", f.Format)
 	}

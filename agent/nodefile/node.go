@@ -142,6 +142,8 @@ type ConfigFile struct {
 	Overrides []string `yaml:"overrides" doc:"paths in the overrides directory, later ones take precedence; {service} and {host} are replaced"`
 	Optional  bool     `yaml:"optional" doc:"omit the file if its template renders to nothing, or its source does not exist"`
 
+	OsloNamespaces []string `yaml:"oslo_namespaces" doc:"of an INI file that oslo.config reads: namespaces of the options that it may have. Before anything is stopped, oslo-config-validator in the new container names those that the image does not know"`
+
 	Merge              bool `yaml:"merge" doc:"of a source: keep what else the image has in the directory; otherwise the image's directory is replaced"`
 	PreserveProperties bool `yaml:"preserve_properties" doc:"of a source: keep its mode, numeric owner and time, instead of owner and perm; with merge also symbolic links"`
 }

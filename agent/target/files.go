@@ -63,6 +63,10 @@ func (b *builder) renderOne(prefix string, f nodefile.ConfigFile) ([]generation.
 	if err != nil || out.Omitted {
 		return nil, nil, err
 	}
+	if len(f.OsloNamespaces) > 0 {
+		explain := func() (configs.Explanation, error) { return b.renderer.Explain(b.name, in) }
+		b.osloFiles = append(b.osloFiles, OsloFile{b.name, f.Dest, f.OsloNamespaces, explain})
+	}
 	if b.explains(f.Dest) {
 		explanation, err := b.renderer.Explain(b.name, in)
 		if err != nil {

@@ -32,6 +32,7 @@ type builder struct {
 	elsewhere bool
 	explain   string // see Explain
 	explained []Explained
+	osloFiles []OsloFile
 }
 
 func (b *builder) build() (generation.Service, []generation.Rendered) {

@@ -50,6 +50,7 @@ type Target struct {
 	Recalled     bool                             // an earlier generation: its images are known by content
 	Services     []generation.Service             // in start order
 	Files        map[string][]generation.Rendered // by service; with secrets
+	OsloFiles    []OsloFile
 	Cloud        Cloud
 	Redactor     *redact.Redactor
 
@@ -92,6 +93,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 		service, files := b.build()
 		t.Services = append(t.Services, service)
 		t.explained = append(t.explained, b.explained...)
+		t.OsloFiles = append(t.OsloFiles, b.osloFiles...)
 		t.Files[name] = files
 	}
 	if problems.Len() == 0 {

@@ -151,12 +151,17 @@ func (t *transaction) noneAdded(ctx context.Context, id string, s generation.Ser
 	if len(added) == 0 {
 		return nil
 	}
-	text := strings.Join(added[:min(len(added), namedProblems)], "; ")
-	if more := len(added) - namedProblems; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return errors.New("it has problems that it did not have before the upgrade: " + text)
+	return errors.New("it has problems that it did not have before the upgrade: " + named(added))
 }
 
 // namedProblems is how many problems an error names.
 const namedProblems = 5
+
+// named names the first of some problems.
+func named(all []string) string {
+	text := strings.Join(all[:min(len(all), namedProblems)], "; ")
+	if more := len(all) - namedProblems; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}

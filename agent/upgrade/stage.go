@@ -156,6 +156,9 @@ func (t *transaction) stage(ctx context.Context) error {
 	if err := t.node.Sync(ctx); err != nil {
 		return err
 	}
+	if err := t.warnOfOptions(ctx); err != nil {
+		return err
+	}
 	return t.guestsFit(ctx)
 }
 
