@@ -177,6 +177,8 @@ type Spec struct {
 	Dimensions Dimensions `json:"dimensions,omitzero"`
 	Security   Security   `json:"security_opt,omitzero"`
 
+	Healthcheck Healthcheck `json:"engine_healthcheck,omitzero"`
+
 	StopSignal string  `json:"stop_signal,omitempty"` // empty: the image's, else SIGTERM
 	Restart    Restart `json:"restart"`
 	LogSize    int64   `json:"log_size,omitempty"`  // bytes in a log file before it is rotated; 0: the engine's default

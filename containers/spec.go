@@ -69,6 +69,9 @@ func (s Spec) Check() error {
 	if err := s.Security.Check(); err != nil {
 		return fmt.Errorf("security_opt: %w", err)
 	}
+	if err := s.Healthcheck.Check(); err != nil {
+		return fmt.Errorf("engine_healthcheck.%w", err)
+	}
 	if s.Privileged && s.Security.hasProfile() { // Docker 20.10 would ignore it
 		return fmt.Errorf("security_opt: a privileged container has no seccomp profile; remove one of the two")
 	}
@@ -165,6 +168,8 @@ func (s Spec) Canonical() Spec {
 	s.Ulimits = list(s.Ulimits)
 	slices.SortFunc(s.Ulimits, func(a, b Ulimit) int { return strings.Compare(a.Name, b.Name) })
 
+	s.Healthcheck.Test = list(s.Healthcheck.Test)
+	s.Healthcheck = s.Healthcheck.Defaults()
 	if s.Dimensions.CPUQuota == -1 {
 		s.Dimensions.CPUQuota = 0
 	}

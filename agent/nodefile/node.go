@@ -96,11 +96,14 @@ type Service struct {
 	Preload     *Preload     `yaml:"preload" doc:"imports the service's modules before its gate opens, so that it starts faster"`
 	Warmup      []string     `yaml:"warmup" doc:"command run once while the container is staged, to fill the page cache; its failure is ignored"`
 	Healthcheck []Probe      `yaml:"healthcheck" doc:"probes that must all succeed for the service to be healthy"`
-	Requires    []Probe      `yaml:"requires" doc:"probes of what the service needs outside of the node, such as the message broker; they must all succeed before a cutover. A command runs in the new container, which waits at its gate; KOLLET_REPLACED in its environment lists the services that are replaced with this one. A probe whose value is empty on this node is left out"`
-	Guests      *Guests      `yaml:"guests" doc:"set on the service that starts guests, with pid: host"`
-	ListedAs    *ListedAs    `yaml:"listed_as" doc:"how Nova or Neutron lists the service; with the credentials of openstack, verify asks them whether it reports to them"`
-	Problems    []string     `yaml:"problems" doc:"command in the container that prints a line for each thing that is wrong with what the service provides, such as a port that is in no bridge; an upgrade that adds one that lasts for a minute is rolled back. It may take 30 seconds and print 1000 lines"`
-	Version     []string     `yaml:"version" doc:"command in the container that prints the version of Nova; unless stop_grace_period is set, the service then gets the time that this version takes to stop gracefully"`
+
+	EngineHealthcheck EngineHealthcheck `yaml:"engine_healthcheck" doc:"health check that Docker runs, for tools that look at it: kollet does not"`
+
+	Requires []Probe   `yaml:"requires" doc:"probes of what the service needs outside of the node, such as the message broker; they must all succeed before a cutover. A command runs in the new container, which waits at its gate; KOLLET_REPLACED in its environment lists the services that are replaced with this one. A probe whose value is empty on this node is left out"`
+	Guests   *Guests   `yaml:"guests" doc:"set on the service that starts guests, with pid: host"`
+	ListedAs *ListedAs `yaml:"listed_as" doc:"how Nova or Neutron lists the service; with the credentials of openstack, verify asks them whether it reports to them"`
+	Problems []string  `yaml:"problems" doc:"command in the container that prints a line for each thing that is wrong with what the service provides, such as a port that is in no bridge; an upgrade that adds one that lasts for a minute is rolled back. It may take 30 seconds and print 1000 lines"`
+	Version  []string  `yaml:"version" doc:"command in the container that prints the version of Nova; unless stop_grace_period is set, the service then gets the time that this version takes to stop gracefully"`
 }
 
 // Volume is a mount, written as a mapping, or in short as
@@ -173,6 +176,16 @@ type Probe struct {
 	StartPeriod time.Duration `yaml:"start_period" json:"start_period" doc:"time in which the first attempt must succeed (default 60s; in requires 10s)"`
 	Stable      time.Duration `yaml:"stable" json:"stable" doc:"time for which attempts must then keep succeeding (default 2s; not in requires)"`
 	Timeout     time.Duration `yaml:"timeout" json:"timeout" doc:"time limit of one attempt (default 10s; in requires 5s)"`
+}
+
+// EngineHealthcheck is a command that the engine itself runs in the container, as root, also while
+// the container waits at its gate.
+type EngineHealthcheck struct {
+	Test        []string      `yaml:"test" doc:"command in the container that exits 0; it is run as root"`
+	Interval    time.Duration `yaml:"interval" doc:"time between two checks (default 30s)"`
+	Timeout     time.Duration `yaml:"timeout" doc:"time limit of one check (default 30s)"`
+	StartPeriod time.Duration `yaml:"start_period" doc:"time in which failures are ignored (default 0s)"`
+	Retries     int           `yaml:"retries" doc:"failures in a row until the container is unhealthy (default 3)"`
 }
 
 // Preload says what a staged container loads before its gate opens.

@@ -236,6 +236,7 @@ func (n *Node) validateService(name string, s Service, problems *report.Problems
 	validateGuests(s, bad)
 	validateCanary(s, bad)
 	validateContract(s, bad)
+	s.EngineHealthcheck.validate(n.Engine, bad)
 	validateEntries(s, problems)
 }
 

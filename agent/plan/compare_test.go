@@ -69,10 +69,13 @@ func TestSpecChangesOfEveryField(t *testing.T) {
 		case reflect.Slice:
 			field.Set(reflect.MakeSlice(field.Type(), 1, 1))
 		case reflect.Struct:
-			if field.Field(0).Kind() == reflect.Bool {
-				field.Field(0).SetBool(true)
-			} else {
-				field.Field(0).SetInt(7)
+			switch first := field.Field(0); first.Kind() {
+			case reflect.Bool:
+				first.SetBool(true)
+			case reflect.Slice:
+				first.Set(reflect.MakeSlice(first.Type(), 1, 1))
+			default:
+				first.SetInt(7)
 			}
 		default:
 			t.Fatalf("no value for %s", spec.Field(i).Name)

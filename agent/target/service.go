@@ -51,6 +51,8 @@ func (b *builder) build() (generation.Service, []generation.Rendered) {
 	}
 	s.Spec.Dimensions, _, _ = f.Dimensions.Parse() // validated with the node file
 	s.Spec.Security = b.security()
+	s.Spec.Healthcheck = f.EngineHealthcheck.Spec()
+	s.Spec.Healthcheck.Test = b.expandAll("engine_healthcheck.test", f.EngineHealthcheck.Test)
 	s.Spec.LogSize, _ = f.LogBytes() // validated with the node file
 	for _, u := range f.Ulimits {
 		s.Spec.Ulimits = append(s.Spec.Ulimits, containers.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})

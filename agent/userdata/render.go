@@ -104,6 +104,7 @@ func (r *dryRun) service(name string, node *nodefile.Node) {
 		expand(key+".guests.canary", slices.Concat(g.Canary.Start, g.Canary.Output, []string{g.Canary.Expect}, g.Canary.Stop)...)
 	}
 	expand(key+".version", s.Version...)
+	expand(key+".engine_healthcheck.test", s.EngineHealthcheck.Test...)
 	for _, p := range slices.Concat(s.Healthcheck, s.Requires) {
 		expand(p.Key, append([]string{p.TCP, p.Unix, p.HTTP, p.AMQP, p.OVSDB, p.CAFile}, p.Exec...)...)
 	}

@@ -42,6 +42,8 @@ type Subject struct {
 	HidesSizes bool
 	// TrustsLayers: the engine does not check the layers of an archive.
 	TrustsLayers bool
+	// HasHealthchecks: the engine itself can check the health of containers.
+	HasHealthchecks bool
 	// ForgetsExits: the engine forgets the exit status of a container when it is restarted.
 	ForgetsExits bool
 }
@@ -69,6 +71,7 @@ func Run(t *testing.T, subject Subject) {
 		{"environment", environmentTests},
 		{"dimensions", dimensionTests},
 		{"security", securityTests},
+		{"health checks", healthcheckTests},
 		{"mounts", mountTests},
 		{"lifecycle", lifecycleTests},
 		{"users", usersTests},

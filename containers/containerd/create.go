@@ -34,6 +34,9 @@ func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, erro
 	if err := spec.Check(); err != nil {
 		return "", fmt.Errorf("%s: %w", doing, err)
 	}
+	if len(spec.Healthcheck.Test) > 0 {
+		return "", fmt.Errorf("%s: engine_healthcheck: %w", doing, containers.ErrNoHealthcheck)
+	}
 	spec = spec.Canonical()
 	unlock, err := e.lockAll(ctx)
 	if err != nil {

@@ -39,11 +39,12 @@ func TestConformance(t *testing.T) {
 		Crash:    func() { daemon.Kill(); daemon.Start() },
 		Pause:    func(id string) *exec.Cmd { return exec.Command("docker", "-H", daemon.Socket, "pause", id) },
 
-		StartsStopped: true,
-		Layouts:       imageStore,
-		ManifestIDs:   imageStore,
-		HidesSizes:    imageStore,
-		TrustsLayers:  imageStore,
+		StartsStopped:   true,
+		HasHealthchecks: true,
+		Layouts:         imageStore,
+		ManifestIDs:     imageStore,
+		HidesSizes:      imageStore,
+		TrustsLayers:    imageStore,
 	})
 }
 

@@ -19,6 +19,7 @@ type imageConfig struct {
 	entrypoint, command, env []string
 	labels                   map[string]string
 	user, dir, signal        string
+	healthcheck              *container.HealthConfig
 }
 
 // Image looks up an image on this host.
@@ -53,7 +54,7 @@ func configOf(found image.InspectResponse) *imageConfig {
 	}
 	return &imageConfig{
 		entrypoint: c.Entrypoint, command: c.Cmd, env: c.Env, labels: c.Labels,
-		user: c.User, dir: c.WorkingDir, signal: c.StopSignal,
+		user: c.User, dir: c.WorkingDir, signal: c.StopSignal, healthcheck: c.Healthcheck,
 	}
 }
 

@@ -28,6 +28,8 @@ func explicitIn(spec containers.Spec) explicit {
 		"stop_signal": spec.StopSignal != "",
 		"log":         spec.LogSize != 0,
 
+		"engine_healthcheck": len(spec.Healthcheck.Test) > 0,
+
 		"memswap_limit": spec.Dimensions.MemswapLimit != 0,
 	} {
 		if set {

@@ -50,6 +50,7 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		Dimensions:  fromResources(host.Resources, set["memswap_limit"]),
 		Security:    fromSecurityOpt(host.SecurityOpt),
 		Restart:     containers.Restart(host.RestartPolicy.Name),
+		Healthcheck: fromHealthcheck(c.Config.Healthcheck, image, set),
 	}
 	delete(spec.Labels, explicitLabel)
 	if set["entrypoint"] || !slices.Equal(c.Config.Entrypoint, image.entrypoint) {
@@ -94,6 +95,9 @@ func ownPairs(set explicit, prefix string, values, image map[string]string) map[
 // assumeImage returns what a container's spec does not set as the image's.
 func assumeImage(c *container.Config, set explicit) *imageConfig {
 	image := &imageConfig{env: c.Env, labels: maps.Clone(c.Labels), user: c.User, dir: c.WorkingDir, signal: c.StopSignal}
+	if !set["engine_healthcheck"] {
+		image.healthcheck = c.Healthcheck
+	}
 	if !set["entrypoint"] {
 		image.entrypoint = c.Entrypoint
 	}

@@ -31,6 +31,8 @@ func toDocker(spec containers.Spec, cgroupV2 bool) (*container.Config, *containe
 		WorkingDir: spec.WorkingDir,
 		User:       spec.User,
 		StopSignal: spec.StopSignal,
+
+		Healthcheck: toHealthcheck(spec.Healthcheck),
 	}
 	for _, key := range slices.Sorted(maps.Keys(spec.Env)) {
 		config.Env = append(config.Env, key+"="+spec.Env[key])

@@ -31,6 +31,9 @@ func (e *Engine) Create(ctx context.Context, spec containers.Spec) (string, erro
 	if err := spec.Check(); err != nil {
 		return "", fmt.Errorf("%s: %w", doing, err)
 	}
+	if len(spec.Healthcheck.Test) > 0 {
+		return "", fmt.Errorf("%s: engine_healthcheck: %w", doing, containers.ErrNoHealthcheck)
+	}
 	spec = spec.Canonical()
 	if err := checkSources(spec.Mounts); err != nil {
 		return "", e.Explain(doing, err)
