@@ -64,6 +64,7 @@ func scenarios(t *testing.T, p *protocol) {
 		"images of upgrades that failed are removed":                 collectionOfGivenUp,
 		"a moved tag is noticed with --pull always":                  movedTag,
 		"directories and patterns of the host are copied once":       sourcesAreCopied,
+		"an image that is built like Kolla's runs as it is":          kollaImages,
 		"a restarted engine starts the services again":               engineRestart,
 	} {
 		t.Run(name, func(t *testing.T) { scenario(t, p) })

@@ -29,6 +29,8 @@
 //	                            leaves them behind
 //	tiny respawn ADDRESS DIRECTORY
 //	                            answers, and leaves processes behind that start each other again
+//	sudo [-E] PROGRAM ARGUMENT…
+//	                            runs a program as root
 //	tiny plant KIND PATH [TARGET [COMMAND...]]
 //	                            replaces PATH, and continues as tiny COMMAND
 package main
@@ -44,6 +46,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,7 +69,19 @@ func main() {
 		serve()
 		return
 	}
+	if filepath.Base(os.Args[0]) == "sudo" {
+		sudo(slices.DeleteFunc(os.Args[1:], func(arg string) bool { return arg == "-E" }))
+		return
+	}
 	run(os.Args[1:])
+}
+
+// sudo runs a command as root, if the program has the set-user-ID bit.
+func sudo(command []string) {
+	check(syscall.Setuid(0))
+	program, err := exec.LookPath(command[0])
+	check(err)
+	check(syscall.Exec(program, command, os.Environ()))
 }
 
 func run(args []string) {

@@ -29,8 +29,15 @@ type Image struct {
 	Tag     string
 	Program string            // name of the program in /bin; tiny if empty
 	Links   map[string]string // symbolic links: path without the first slash, target
+	Files   map[string]File   // more files: path without the first slash
 	Ballast int               // size of additional data that cannot be compressed, in bytes
 	Config  func(*v1.Config)  // changes the image's configuration
+}
+
+// File is a file that an image has beside the tiny service.
+type File struct {
+	Content []byte
+	SetUID  bool // those who run it become root
 }
 
 // Program returns the tiny service's program, which is built once.
@@ -106,8 +113,15 @@ func (i Image) layer(t testing.TB, program string) v1.Layer {
 		_, err := rand.NewChaCha8(seed).Read(files["ballast"])
 		check(t, err)
 	}
+	for path, file := range i.Files {
+		files[path] = file.Content
+	}
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		check(t, w.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(files[path]))}))
+		mode := int64(0o755)
+		if i.Files[path].SetUID {
+			mode |= 0o4000
+		}
+		check(t, w.WriteHeader(&tar.Header{Name: path, Mode: mode, Size: int64(len(files[path]))}))
 		_, err := w.Write(files[path])
 		check(t, err)
 	}
