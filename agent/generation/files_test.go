@@ -16,7 +16,7 @@ func TestDirectories(t *testing.T) {
 	needs.Root(t)
 	then := time.Unix(1700000000, 0)
 	keep := func(mode uint32) *Properties { return &Properties{Mode: mode, UID: 42436, GID: 42400, Time: then} }
-	text := []byte("text")
+	text, key := []byte("text"), NewKey()
 	rendered := []Rendered{
 		{Name: "00-a", Directory: true},
 		{Name: "00-a/f", Content: text, Public: text},
@@ -27,7 +27,7 @@ func TestDirectories(t *testing.T) {
 	}
 	var files []File
 	for _, r := range rendered {
-		f := File{Name: r.Name, Directory: r.Directory, Link: r.Link, SHA256: Sum(r.Content)}
+		f := File{Name: r.Name, Directory: r.Directory, Link: r.Link, SHA256: key.Digest(r.Content)}
 		if r.Keep != nil {
 			f.Preserve, f.Owner, f.Perm = true, r.Keep.Owner(), r.Keep.Perm()
 		}
@@ -47,7 +47,7 @@ func TestDirectories(t *testing.T) {
 		if err != nil || info.Mode() != modes[f.Name] {
 			t.Errorf("%s: %v, %v; want %v", f.Name, info, err, modes[f.Name])
 		}
-		got, changed, err := s.Recall(3, "nova", f)
+		got, changed, err := s.Recall(key, 3, "nova", f)
 		if got.Keep != nil && f.Link != "" {
 			got.Keep.Time = time.Time{} // a link's own
 		}
@@ -69,7 +69,7 @@ func TestDirectories(t *testing.T) {
 			if f.Name != name {
 				continue
 			}
-			if _, changed, err := s.Recall(3, "nova", f); !changed && err == nil {
+			if _, changed, err := s.Recall(key, 3, "nova", f); !changed && err == nil {
 				t.Errorf("%s: a change was not noticed", name)
 			}
 		}

@@ -87,7 +87,7 @@ type File struct {
 	Dest   string `json:"dest"` // in the container
 	Owner  string `json:"owner"`
 	Perm   string `json:"perm"`
-	SHA256 string `json:"sha256"` // of what the file holds, or of the link's target; empty for a directory
+	SHA256 string `json:"sha256"` // with the node's key: of what the file holds, or of the link's target; empty for a directory
 
 	Directory bool   `json:"directory,omitempty"`
 	Link      string `json:"link,omitempty"` // target of a symbolic link

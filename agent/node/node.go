@@ -34,7 +34,8 @@ type Node struct {
 	Engine   containers.Engine // nil for commands that need none
 	Report   func(Event)       // optional: receives progress, from one goroutine at a time
 
-	patience time.Duration // how long pulls wait for the registry
+	newKey   generation.Key // see Key
+	patience time.Duration  // how long pulls wait for the registry
 }
 
 // Store holds the node's generations.

@@ -84,7 +84,7 @@ func (c copies) compare(f generation.File) {
 		return
 	}
 	c.found[inodeOf(st)] = true
-	same, err := sameAs(handle, f)
+	same, err := sameAs(handle, c.key, f)
 	switch {
 	case err != nil:
 		c.failed(f.Dest, err)
@@ -100,7 +100,7 @@ func (c copies) compare(f generation.File) {
 const mostCopied = 16 << 20
 
 // sameAs reports whether what is held has the type and the content of a file.
-func sameAs(handle *os.File, f generation.File) (bool, error) {
+func sameAs(handle *os.File, key generation.Key, f generation.File) (bool, error) {
 	switch {
 	case f.Link != "":
 		target, err := wary.Link(handle, f.Dest)
@@ -118,7 +118,7 @@ func sameAs(handle *os.File, f generation.File) (bool, error) {
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, mostCopied))
-	return generation.Sum(data) == f.SHA256, err
+	return key.Matches(data, f.SHA256), err
 }
 
 // compareMode compares the permission and set-id bits. The owner is a name that means

@@ -53,12 +53,16 @@ func FindDrift(ctx context.Context, n *node.Node, g generation.Generation) ([]Dr
 		return drift, nil
 	}
 	cutOver := n.CutOver()
+	key, err := n.Key()
+	if err != nil {
+		return nil, err
+	}
 	all, err := n.Containers(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range g.Services {
-		d := drifter{node: n, service: s}
+		d := drifter{node: n, key: key, service: s}
 		at := slices.IndexFunc(all, func(c containers.Container) bool {
 			return c.Spec.Labels[node.LabelService] == s.Name && c.Spec.Labels[node.LabelGeneration] == strconv.Itoa(s.Origin)
 		})
@@ -129,6 +133,7 @@ func givenUp(ctx context.Context, n *node.Node, g generation.Generation, all []c
 // drifter collects how one service drifted.
 type drifter struct {
 	node    *node.Node
+	key     generation.Key
 	service generation.Service
 	found   []Drift
 }
@@ -249,7 +254,7 @@ func (d *drifter) mounted() {
 		delete(want, name)
 		if !expected {
 			d.add(mountedFile, path, "%s was added manually", path)
-		} else if err := unchanged(path, e, f); err != nil {
+		} else if err := d.unchanged(path, e, f); err != nil {
 			d.add(mountedFile, path, "%v", err)
 			d.found[len(d.found)-1].Lost = name == node.ConfigName && !isJSON(path)
 		}
@@ -296,7 +301,7 @@ func (d *drifter) lost(what, path, format string, args ...any) {
 }
 
 // unchanged returns an error unless a mounted file is what was written.
-func unchanged(path string, e fs.DirEntry, f generation.File) error {
+func (d *drifter) unchanged(path string, e fs.DirEntry, f generation.File) error {
 	changed := fmt.Errorf("%s was changed manually", path)
 	if f.Preserve {
 		info, err := e.Info()
@@ -322,7 +327,7 @@ func unchanged(path string, e fs.DirEntry, f generation.File) error {
 	if err != nil {
 		return err
 	}
-	if generation.Sum(data) != f.SHA256 {
+	if !d.key.Matches(data, f.SHA256) {
 		return changed
 	}
 	return nil

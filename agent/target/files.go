@@ -43,7 +43,7 @@ func (b *builder) renderOne(prefix string, f nodefile.ConfigFile) ([]generation.
 		if f, err = f.WithSource(path); err != nil {
 			return nil, nil, err
 		}
-		s := source{from: f, node: b.node, writable: b.writable, name: prefix}
+		s := source{from: f, node: b.node, key: b.key, writable: b.writable, name: prefix}
 		if err := s.read(); err != nil {
 			return nil, nil, report.Problem{Key: f.Key, Text: err.Error()}
 		}
@@ -74,7 +74,7 @@ func (b *builder) renderOne(prefix string, f nodefile.ConfigFile) ([]generation.
 		}
 		b.explained = append(b.explained, Explained{b.name, f.Dest, explanation})
 	}
-	file := generation.File{Name: name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm, SHA256: generation.Sum(out.Content)}
+	file := generation.File{Name: name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm, SHA256: b.key.Digest(out.Content)}
 	return []generation.File{file}, []generation.Rendered{{Name: name, Content: out.Content, Public: out.Public}}, nil
 }
 

@@ -30,13 +30,17 @@ func Recall(n *node.Node, number int) (*Target, error) {
 	if err != nil {
 		return nil, node.BadInput{Err: err}
 	}
+	key, err := n.Key()
+	if err != nil {
+		return nil, err
+	}
 	t := &Target{Reason: fmt.Sprintf("rollback to %d", number), Engine: g.Engine, Pull: "missing", StallTimeout: nodefile.StallTimeout, Files: map[string][]generation.Rendered{}}
 	current, _ := n.Current() // if it cannot be read, the upgrade says so
 	t.Base, t.Hotfix = current.Number, g.Hotfix
 	t.Recalled, t.Redactor, t.Cloud = true, RedactorOf(n), CloudOf(n)
 	for _, s := range g.Services {
 		for _, f := range s.Files {
-			r, changed, err := n.Store().Recall(number, s.Name, f)
+			r, changed, err := n.Store().Recall(key, number, s.Name, f)
 			if changed {
 				return nil, node.BadInput{Err: fmt.Errorf("cannot roll back to generation %d: %s of %s was changed manually; choose another generation (`kollet history`), or run `kollet upgrade`", number, f.Name, s.Name)}
 			}

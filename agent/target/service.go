@@ -22,6 +22,7 @@ import (
 // builder makes one service of a target.
 type builder struct {
 	node     *node.Node
+	key      generation.Key
 	file     *nodefile.Node
 	writable wary.Dirs // see writableDirs
 	renderer *configs.Renderer

@@ -35,6 +35,7 @@ const authorities = "/var/lib/kolla/share/ca-certificates"
 type source struct {
 	from     nodefile.ConfigFile
 	node     *node.Node
+	key      generation.Key
 	writable wary.Dirs // see writableDirs
 	name     string    // prefix of names in the generation
 	count    int
@@ -204,7 +205,7 @@ func (t *tree) add(rel, below string) error {
 	if t.size += int64(len(content)); t.size > mostBytes {
 		return fmt.Errorf("source %s has more than %d MiB; mount it as a volume instead", t.from.Source, mostBytes>>20)
 	}
-	return t.append(below, info, generation.File{SHA256: generation.Sum(content)}, generation.Rendered{Content: content, Public: configs.Withheld(len(content))})
+	return t.append(below, info, generation.File{SHA256: t.key.Digest(content)}, generation.Rendered{Content: content, Public: configs.Withheld(len(content))})
 }
 
 // errReplaced is the error of a file in whose place another was put while it was read.
@@ -229,7 +230,7 @@ func (t *tree) addLink(doing, rel, below string, info fs.FileInfo) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, node.WithoutPath(err))
 	}
-	return t.append(below, info, generation.File{SHA256: generation.Sum([]byte(target)), Link: target}, generation.Rendered{Link: target})
+	return t.append(below, info, generation.File{SHA256: t.key.Digest([]byte(target)), Link: target}, generation.Rendered{Link: target})
 }
 
 func (t *tree) addDir(doing, rel, below string, info fs.FileInfo) error {

@@ -67,6 +67,10 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 	if err != nil {
 		return nil, node.BadInput{Err: err}
 	}
+	key, err := n.Key()
+	if err != nil {
+		return nil, err
+	}
 	var problems report.Problems
 	t := &Target{Reason: reason + opts.text(), Base: current.Number, Hotfix: file.Hotfix, FileTag: file.FileTag, Engine: file.Engine, Pull: file.Images.PullPolicy, StallTimeout: file.Images.StallTimeout, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
 	t.Archives = slices.Concat(opts.Archives, file.Images.Archives)
@@ -89,7 +93,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 	}
 	t.Redactor = renderer.Redactor()
 	for _, name := range file.Order() {
-		b := builder{node: n, file: file, writable: writable, renderer: renderer, problems: &problems, name: name, from: file.Services[name], elsewhere: opts.Elsewhere, explain: opts.explain}
+		b := builder{node: n, key: key, file: file, writable: writable, renderer: renderer, problems: &problems, name: name, from: file.Services[name], elsewhere: opts.Elsewhere, explain: opts.explain}
 		service, files := b.build()
 		t.Services = append(t.Services, service)
 		t.explained = append(t.explained, b.explained...)

@@ -239,6 +239,9 @@ func TestCredentials(t *testing.T) {
 	if got := string(target.Files["one"][0].Content); got != "hunter2" {
 		t.Errorf("got %q", got)
 	}
+	if digest := target.Services[0].Files[0].SHA256; strings.Contains(digest, generation.Sum([]byte("hunter2"))) {
+		t.Errorf("the digest %s tells whether a guess is the secret", digest)
+	}
 	for dir, want := range map[string]string{
 		"":  ":3:7: secrets.a.credential: systemd passed no credentials to kollet; pass it with LoadCredential=rabbit:PATH in the unit, or with ",
 		dir: ":3:7: secrets.a.credential: cannot be read: ",

@@ -123,6 +123,9 @@ func (t *transaction) render(context.Context) error {
 		}
 		files[s.Name] = append(slices.Clone(t.target.Files[s.Name]), generation.Rendered{Name: node.ConfigName, Content: description})
 	}
+	if err := t.node.KeepKey(); err != nil {
+		return err
+	}
 	return t.node.Store().Write(t.to, files, func(dir string) error {
 		for _, s := range t.to.Services {
 			if err := gate.Make(filepath.Join(dir, s.Name, "gate")); err != nil {
