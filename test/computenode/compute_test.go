@@ -11,6 +11,7 @@ import (
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/test/machine"
 	"github.com/kollet/kollet/test/nodetest"
@@ -67,6 +68,9 @@ func bootstrapCompute(t *testing.T, c *compute) {
 	c.runsAs("neutron-linuxbridge-agent", 42435)
 	for _, service := range s.Services {
 		c.warmedUp(service.Name)
+	}
+	if said := c.journals(); strings.Contains(said, "nova.conf: ") || strings.Contains(said, "neutron.conf: ") || strings.Contains(said, ".ini: ") {
+		t.Errorf("the images do not know all options of the profile:\n%s", said)
 	}
 	// nova-compute does not try this before a conductor answers.
 	c.Must(0, "exec", "nova-compute", "--", "python3", "-c", "import libvirt; libvirt.open('qemu:///system')")
@@ -219,14 +223,27 @@ func oneServiceAlone(t *testing.T, c *compute) {
 	c = c.in(t)
 	before := c.Guest()
 	c.Images = map[string]string{"nova-libvirt": newVersion, "nova-compute": newVersion}
-	c.Write("/etc/kollet/config/nova/nova-compute.conf", "[DEFAULT]\nreserved_host_memory_mb = 768\n")
+	c.Write("/etc/kollet/config/nova/nova-compute.conf", "[DEFAULT]\nreserved_host_memory_mb = 768\nreserved_host_memory = 768\n")
 	libvirt, network := c.Service("nova-libvirt"), c.Service("neutron-linuxbridge-agent")
 	contains(t, c.Must(3, "plan", "--exit-code").Stdout, "nova-compute", "+reserved_host_memory_mb = 768")
 	c.Upgrade()
+	contains(t, c.journals(), "nova.conf: unknown to the new image: [DEFAULT] reserved_host_memory ("+c.Path("/etc/kollet/config/nova/nova-compute.conf")+":3);")
 	nodetest.Same(t, libvirt, c.Service("nova-libvirt"))
 	nodetest.Same(t, network, c.Service("neutron-linuxbridge-agent"))
 	contains(t, c.Must(0, "exec", "nova-compute", "--", "cat", "/etc/nova/nova.conf").Stdout, "reserved_host_memory_mb = 768")
 	c.Lives(before)
+}
+
+// journals returns all that the journals say.
+func (c *compute) journals() string {
+	var all strings.Builder
+	paths, _ := filepath.Glob(c.Path(filepath.Join(node.StateDir, "journal", "*")))
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		check(c.T, err)
+		all.Write(data)
+	}
+	return all.String()
 }
 
 func rollbackUnderGuest(t *testing.T, c *compute) {
