@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kollet/kollet/agent/durable"
@@ -46,6 +47,27 @@ func (k Key) Matches(data []byte, digest string) bool {
 		return Sum(data) == digest
 	}
 	return k.Digest(data) == digest
+}
+
+// As returns a service with the digests that another record of it has of the same content. It
+// may be of an earlier version, which had no key: this is not a difference.
+func (s Service) As(other Service, files []Rendered, key Key) Service {
+	s.Files = slices.Clone(s.Files)
+	for i, f := range s.Files {
+		was := slices.IndexFunc(other.Files, func(o File) bool { return o.Dest == f.Dest })
+		now := slices.IndexFunc(files, func(r Rendered) bool { return r.Name == f.Name })
+		if was < 0 || now < 0 || f.Directory || other.Files[was].Directory {
+			continue
+		}
+		content := files[now].Content
+		if f.Link != "" {
+			content = []byte(f.Link)
+		}
+		if digest := other.Files[was].SHA256; key.Matches(content, digest) {
+			s.Files[i].SHA256 = digest
+		}
+	}
+	return s
 }
 
 func (s Store) key() string { return filepath.Join(s.Dir, "key") }

@@ -17,7 +17,7 @@ import (
 
 // compare tells how one service differs from the generation that runs. Its
 // Action is empty if it does not.
-func compare(store generation.Store, s generation.Service, files []generation.Rendered, current generation.Generation) (Change, error) {
+func compare(store generation.Store, key generation.Key, s generation.Service, files []generation.Rendered, current generation.Generation) (Change, error) {
 	c := Change{Service: s.Name}
 	missing := s.Image.ID == ""
 	old, exists := current.Service(s.Name)
@@ -28,6 +28,7 @@ func compare(store generation.Store, s generation.Service, files []generation.Re
 		c.Action, c.Files = Add, newFiles(s)
 		return c, nil
 	}
+	s = s.As(old, files, key)
 	var err error
 	if c.Files, err = compareFiles(store, s, files, old, current.Number); err != nil {
 		return c, err

@@ -158,7 +158,7 @@ func TestCompare(t *testing.T) {
 			for name, text := range c.public {
 				files = append(files, generation.Rendered{Name: name, Public: []byte(text)})
 			}
-			got, err := compare(store, s, files, old)
+			got, err := compare(store, nil, s, files, old)
 			if err != nil || got.Action != c.action || said(got) != c.say {
 				t.Errorf("got %q: %s, %v; want %q: %s", got.Action, said(got), err, c.action, c.say)
 			}
@@ -170,8 +170,41 @@ func TestCompare(t *testing.T) {
 	s := planned()
 	s.Files = slices.Clone(s.Files)
 	s.Files[0].SHA256 = "9"
-	if _, err := compare(store, s, nil, old); err == nil || !strings.HasPrefix(err.Error(), "compare /etc/a of nova: ") {
+	if _, err := compare(store, nil, s, nil, old); err == nil || !strings.HasPrefix(err.Error(), "compare /etc/a of nova: ") {
 		t.Errorf("a record that is incomplete: %v", err)
+	}
+}
+
+// A record of an earlier version has digests that were made without a key. That changes no
+// file, and replaces no container. The same holds for a rollback to such a record.
+func TestCompareDigestsWithoutKey(t *testing.T) {
+	store, key := generation.Store{Dir: t.TempDir()}, generation.NewKey()
+	if err := os.MkdirAll(store.Public(5, "nova"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	files := []generation.Rendered{{Name: "00-a", Content: []byte("x=1\n")}, {Name: "01-b", Link: "a"}}
+	plain, keyed := planned(), planned()
+	keyed.Files = slices.Clone(keyed.Files)
+	plain.Files[1].Link, keyed.Files[1].Link = "a", "a"
+	for i, content := range []string{"x=1\n", "a"} {
+		plain.Files[i].SHA256, keyed.Files[i].SHA256 = generation.Sum([]byte(content)), key.Digest([]byte(content))
+	}
+	for name, c := range map[string]struct{ from, to generation.Service }{"upgrade": {plain, keyed}, "rollback": {keyed, plain}} {
+		current := generation.Generation{Number: 5, Services: []generation.Service{c.from}}
+		if got, err := compare(store, key, c.to, files, current); err != nil || got.Action != "" || said(got) != "" {
+			t.Errorf("%s: %s, %s, %v", name, got.Action, said(got), err)
+		}
+		if c.to.Files[0].SHA256 == c.from.Files[0].SHA256 {
+			t.Errorf("%s: the service was changed", name)
+		}
+		changed := slices.Clone(files)
+		changed[1].Link = "b"
+		to := c.to
+		to.Files = slices.Clone(to.Files)
+		to.Files[1].Link, to.Files[1].SHA256 = "b", key.Digest([]byte("b"))
+		if got, err := compare(store, key, to, changed, current); err != nil || got.Action != Replace || said(got) != "/etc/b symbolic link to b" {
+			t.Errorf("%s with a change: %s, %s, %v", name, got.Action, said(got), err)
+		}
 	}
 }
 

@@ -105,7 +105,7 @@ func TestCompareDirectories(t *testing.T) {
 			for name, text := range c.public {
 				files = append(files, generation.Rendered{Name: name, Public: []byte(text)})
 			}
-			got, err := compare(store, now, files, generation.Generation{Number: 5, Services: []generation.Service{old}})
+			got, err := compare(store, nil, now, files, generation.Generation{Number: 5, Services: []generation.Service{old}})
 			if err != nil || said(got) != c.say || (got.Action == Replace) != (c.say != "") {
 				t.Errorf("got %q: %q, %v; want %q", got.Action, said(got), err, c.say)
 			}

@@ -88,7 +88,7 @@ func Make(ctx context.Context, n *node.Node, t *target.Target, current generatio
 		return p, images, err
 	}
 	for _, s := range t.With(images) {
-		change, err := compare(n.Store(), s, t.Files[s.Name], current)
+		change, err := compare(n.Store(), t.Key, s, t.Files[s.Name], current)
 		if err != nil {
 			return p, images, err
 		}

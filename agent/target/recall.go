@@ -34,7 +34,7 @@ func Recall(n *node.Node, number int) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Target{Reason: fmt.Sprintf("rollback to %d", number), Engine: g.Engine, Pull: "missing", StallTimeout: nodefile.StallTimeout, Files: map[string][]generation.Rendered{}}
+	t := &Target{Reason: fmt.Sprintf("rollback to %d", number), Engine: g.Engine, Pull: "missing", StallTimeout: nodefile.StallTimeout, Key: key, Files: map[string][]generation.Rendered{}}
 	current, _ := n.Current() // if it cannot be read, the upgrade says so
 	t.Base, t.Hotfix = current.Number, g.Hotfix
 	t.Recalled, t.Redactor, t.Cloud = true, RedactorOf(n), CloudOf(n)

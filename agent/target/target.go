@@ -50,6 +50,7 @@ type Target struct {
 	Recalled     bool                             // an earlier generation: its images are known by content
 	Services     []generation.Service             // in start order
 	Files        map[string][]generation.Rendered // by service; with secrets
+	Key          generation.Key                   // of the digests of Files
 	OsloFiles    []OsloFile
 	Cloud        Cloud
 	Redactor     *redact.Redactor
@@ -72,7 +73,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 		return nil, err
 	}
 	var problems report.Problems
-	t := &Target{Reason: reason + opts.text(), Base: current.Number, Hotfix: file.Hotfix, FileTag: file.FileTag, Engine: file.Engine, Pull: file.Images.PullPolicy, StallTimeout: file.Images.StallTimeout, Wait: opts.Wait, Files: map[string][]generation.Rendered{}}
+	t := &Target{Reason: reason + opts.text(), Base: current.Number, Hotfix: file.Hotfix, FileTag: file.FileTag, Engine: file.Engine, Pull: file.Images.PullPolicy, StallTimeout: file.Images.StallTimeout, Wait: opts.Wait, Key: key, Files: map[string][]generation.Rendered{}}
 	t.Archives = slices.Concat(opts.Archives, file.Images.Archives)
 	writable := writableDirs(n, file, current)
 	secrets := readSecrets(n, file, writable, &problems)

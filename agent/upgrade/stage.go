@@ -97,7 +97,7 @@ func (t *transaction) selectReplacements() {
 		s.Origin = t.to.Number
 		old, ok := t.from.Service(s.Name)
 		drifted := slices.ContainsFunc(t.plan.Drift, func(d plan.Drift) bool { return d.Service == s.Name && !d.KeepsContainer() })
-		if ok && !drifted && old.Fingerprint() == s.Fingerprint() && !t.replacesDependency(s) {
+		if ok && !drifted && old.Fingerprint() == s.As(old, t.target.Files[s.Name], t.target.Key).Fingerprint() && !t.replacesDependency(s) {
 			s.Origin = old.Origin
 		}
 		t.to.Services = append(t.to.Services, s)
