@@ -219,7 +219,8 @@ func (m Membership) Container() string {
 
 // cgroupNamed returns a cgroup's path up to the cgroup that is named after a container, ""
 // if there is none. It is called by the container's whole id, which may have a prefix and
-// systemd's suffix, as in docker-ID.scope. A part of another container's id is not taken for
+// systemd's suffix, as in docker-ID.scope. That of Podman's monitor, libpod-conmon-ID.scope, is
+// not the container's. A part of another container's id is not taken for
 // it: what is found here may be killed.
 func cgroupNamed(path, id string) string {
 	if id == "" {
@@ -227,7 +228,8 @@ func cgroupNamed(path, id string) string {
 	}
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
-		if name := strings.TrimSuffix(part, ".scope"); name == id || strings.HasSuffix(name, "-"+id) {
+		prefix, named := strings.CutSuffix(strings.TrimSuffix(part, ".scope"), id)
+		if named && (prefix == "" || strings.HasSuffix(prefix, "-") && !strings.HasSuffix(prefix, "-conmon-")) {
 			return strings.Join(parts[:i+1], "/")
 		}
 	}

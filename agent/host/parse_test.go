@@ -170,6 +170,7 @@ func TestCgroupNamed(t *testing.T) {
 		"/system.slice/docker-" + id + ".scope/a/b":      "/system.slice/docker-" + id + ".scope",
 		"/kollet-guests-" + id:                           "/kollet-guests-" + id,
 		"/machine.slice/libpod-" + id + ".scope/payload": "/machine.slice/libpod-" + id + ".scope",
+		"/machine.slice/libpod-conmon-" + id + ".scope":  "",
 		"/docker/" + other:                               "",
 		"/docker/" + id + "0":                            "",
 		"/docker-" + id + "-a/b":                         "",
