@@ -28,7 +28,7 @@ func TestUpdateOfWhatHasJustExited(t *testing.T) {
 		"exited, and Podman has not noticed": {"running", "always", exited.Process.Pid, 3, ""},
 		"between two runs":                   {"exited", "always", 0, 3, ""},
 		"running":                            {"running", "always", running.Process.Pid, 1, "no cgroup"},
-		"exited for good":                    {"exited", "no", 0, 1, "no cgroup"},
+		"exited, no policy":                  {"exited", "no", 0, 1, "no cgroup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			updates := 0
