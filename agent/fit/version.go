@@ -6,16 +6,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 )
 
-var versionNumber = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\b\d{1,6}(\.\d{1,6}){1,3}\b`)
-})
+var versionNumber = regexp.MustCompile(`\b\d{1,6}(\.\d{1,6}){1,3}\b`)
 
 // Version finds the first version number in a text, such as that in
 // libvirtd (libvirt) 9.0.0. It returns "" if there is none.
-func Version(text string) string { return versionNumber().FindString(text) }
+func Version(text string) string { return versionNumber.FindString(text) }
 
 // Older reports whether version a is older than version b. A number that is
 // missing at the end counts as 0.
@@ -40,9 +37,7 @@ func number(parts []string, i int) int {
 // banner is how QEMU begins what it prints for --version: the version, and the
 // distribution's package in parentheses. It is a constant of the program (QEMU:
 // system/vl.c, version).
-var banner = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`QEMU emulator version (\d{1,6}(?:\.\d{1,6}){1,3}(?: \([ -~]{1,80}\))?)[\n\x00,]`)
-})
+var banner = regexp.MustCompile(`QEMU emulator version (\d{1,6}(?:\.\d{1,6}){1,3}(?: \([ -~]{1,80}\))?)[\n\x00,]`)
 
 // maxBanner is more than the longest text that banner matches.
 const maxBanner = 256
@@ -61,7 +56,7 @@ func QEMUVersion(program io.Reader) (string, error) {
 	for {
 		n, err := io.ReadFull(program, buffer[len(buffer):cap(buffer)])
 		buffer = buffer[:len(buffer)+n]
-		if found := banner().FindSubmatch(buffer); found != nil {
+		if found := banner.FindSubmatch(buffer); found != nil {
 			return string(found[1]), nil
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

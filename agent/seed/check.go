@@ -9,22 +9,16 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 )
 
 var (
-	hostName = lazy(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
-	instance = lazy(`^[A-Za-z0-9][A-Za-z0-9._:-]*$`)
-	hash     = lazy(`^\$[A-Za-z0-9]+\$[^\s:]+$`) // crypt(5)
-	nic      = lazy(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$`)
-	zone     = lazy(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+	hostName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+	instance = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]*$`)
+	hash     = regexp.MustCompile(`^\$[A-Za-z0-9]+\$[^\s:]+$`) // crypt(5)
+	nic      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$`)
+	zone     = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
 )
-
-// lazy compiles a pattern when it is first used: nearly no run of kollet makes a seed.
-func lazy(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
 
 func item(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
 
@@ -33,9 +27,9 @@ func (c checker) identity() {
 	switch {
 	case c.Hostname == "":
 		c.bad("hostname", "the machine needs a host name")
-	case !hostName().MatchString(c.Hostname) || len(c.Hostname) > 253:
+	case !hostName.MatchString(c.Hostname) || len(c.Hostname) > 253:
 		c.bad("hostname", "expected a host name of letters, digits and '-', with or without its domain, got %q", c.Hostname)
-	case !instance().MatchString(c.InstanceID):
+	case !instance.MatchString(c.InstanceID):
 		c.bad("instance_id", "expected letters, digits, '.', '_', ':' and '-', got %q", c.InstanceID)
 	}
 	for i, key := range c.SSHKeys {
@@ -43,7 +37,7 @@ func (c checker) identity() {
 			c.bad(item("ssh_keys", i), "%v", err)
 		}
 	}
-	if c.RootPasswordHash != "" && !hash().MatchString(c.RootPasswordHash) {
+	if c.RootPasswordHash != "" && !hash.MatchString(c.RootPasswordHash) {
 		c.bad("root_password_hash", "expected a hash such as $6$…; `mkpasswd -m sha-512` prints one")
 	}
 	if c.Timezone != "" && !knownZone(c.Timezone) {
@@ -53,7 +47,7 @@ func (c checker) identity() {
 
 // knownZone looks a time zone up on this machine, if it has a list of them.
 func knownZone(name string) bool {
-	if !zone().MatchString(name) {
+	if !zone.MatchString(name) {
 		return false
 	}
 	if _, err := os.Stat("/usr/share/zoneinfo"); err != nil {
@@ -92,7 +86,7 @@ func (c checker) network() {
 		}
 	}
 	for i, s := range c.DNS.Search {
-		if !hostName().MatchString(s) {
+		if !hostName.MatchString(s) {
 			c.bad(item("dns.search", i), "expected a domain, got %q", s)
 		}
 	}
@@ -102,7 +96,7 @@ func (c checker) network() {
 	names, macs, defaults := map[string]bool{}, map[string]bool{}, map[bool]string{}
 	for i := range c.Interfaces {
 		n, key := &c.Interfaces[i], item("interfaces", i)
-		if !nic().MatchString(n.Name) {
+		if !nic.MatchString(n.Name) {
 			c.bad(key+".name", "expected an interface's name, such as ens3, got %q", n.Name)
 		} else if names[n.Name] {
 			c.bad(key+".name", "two interfaces have the name %s", n.Name)
