@@ -11,7 +11,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
-	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/failure"
 )
@@ -85,41 +84,6 @@ func (e *Engine) Update(ctx context.Context, id, name string, restart containers
 		return e.fail(doing, err)
 	}
 	return nil
-}
-
-// noticeTime is how long the engine may take to notice that a process exited.
-const noticeTime = containers.KillTime
-
-// setPolicy sets a restart policy. The engine also has the runtime update the cgroup,
-// which fails for a process that has exited until the engine has noticed; a service
-// that crashes repeatedly exits at any moment. What the error says then depends on where the
-// exit is noticed: in the engine, containerd, the shim or the runtime.
-func (e *Engine) setPolicy(ctx context.Context, id string, policy container.RestartPolicy) error {
-	for until := time.Now().Add(noticeTime); ; time.Sleep(10 * time.Millisecond) {
-		c, err := e.client.ContainerInspect(ctx, id)
-		if err != nil {
-			return err
-		}
-		first, err := host.Open(c.State.Pid)
-		if err != nil && !errors.Is(err, host.ErrExited) {
-			return err
-		}
-		_, err = e.client.ContainerUpdate(ctx, id, container.UpdateConfig{RestartPolicy: policy})
-		exits := c.State.Restarting || c.State.Running && hasExited(first)
-		first.Close()
-		if err == nil || !exits || time.Now().After(until) {
-			return err
-		}
-	}
-}
-
-// hasExited reports whether a process has exited; nil has.
-func hasExited(p *host.Process) bool {
-	if p == nil {
-		return true
-	}
-	exited, err := p.Exited(0)
-	return err == nil && exited
 }
 
 // Remove removes a stopped container.

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/containers/docker"
 )
 
 // Start starts a created or stopped container.
@@ -84,26 +84,14 @@ func (e *Engine) Update(ctx context.Context, id, name string, restart containers
 	return nil
 }
 
-// setPolicy sets a restart policy. Podman also has the runtime update the cgroup, which fails
-// for a process that has exited until Podman has noticed; a service that crashes repeatedly
-// exits at any moment.
+// setPolicy sets a restart policy.
 func (e *Engine) setPolicy(ctx context.Context, id string, policy containers.Restart) error {
-	for until := time.Now().Add(containers.KillTime); ; time.Sleep(10 * time.Millisecond) {
+	return docker.ChangePolicy(func() (int, bool, error) {
 		c, err := e.inspect(ctx, id)
-		if err != nil {
-			return err
-		}
-		first, err := host.Open(c.State.Pid)
-		if err != nil && !errors.Is(err, host.ErrExited) {
-			return err
-		}
-		err = e.libpod.do(ctx, http.MethodPost, "containers/"+id+"/update", url.Values{"restartPolicy": {string(policy)}}, struct{}{}, nil)
-		exited, perr := first.Exited(0)
-		first.Close()
-		if err == nil || perr != nil || !exited || c.policy() == containers.RestartNo || time.Now().After(until) {
-			return err
-		}
-	}
+		return c.State.Pid, c.policy() != containers.RestartNo, err
+	}, func() error {
+		return e.libpod.do(ctx, http.MethodPost, "containers/"+id+"/update", url.Values{"restartPolicy": {string(policy)}}, struct{}{}, nil)
+	})
 }
 
 // Remove removes a stopped container and its anonymous volumes, which its image declares.
