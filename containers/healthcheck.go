@@ -17,8 +17,8 @@ type Healthcheck struct {
 	Retries     int           `json:"retries,omitempty"`      // failures in a row until it is unhealthy
 }
 
-// ErrNoHealthcheck is the error of an engine that has no health checks.
-var ErrNoHealthcheck = errors.New("this engine has no health checks; remove engine_healthcheck, and use healthcheck, which kollet itself runs")
+// ErrNoHealthcheck is the error of an engine on which kollet sets no health checks.
+var ErrNoHealthcheck = errors.New("a service can have one only on Docker; remove engine_healthcheck, and use healthcheck, which kollet itself runs")
 
 // Defaults sets what is not set to what Docker has as defaults, so that nothing depends on the
 // image.

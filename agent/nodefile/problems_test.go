@@ -232,7 +232,7 @@ func TestProblems(t *testing.T) {
 			"node.yaml:5:5: services.one.engine_healthcheck: test: expected a command",
 		}},
 		"engine_healthcheck without Docker": {"engine: containerd\n" + own("engine_healthcheck: {test: [\"true\"]}"), []string{
-			"node.yaml:6:5: services.one.engine_healthcheck: containerd: this engine has no health checks; remove engine_healthcheck, and use healthcheck, which kollet itself runs",
+			"node.yaml:6:5: services.one.engine_healthcheck: containerd: a service can have one only on Docker; remove engine_healthcheck, and use healthcheck, which kollet itself runs",
 		}},
 		"requires": {own("requires:\n- {tcp: 'a:1', amqp: 'amqp://a'}\n- {tcp: 'a:1', stable: 2s}\n- {tcp: 'a:1', ca_file: /ca}\n- {tcp: 'a:1', timeout: 0s}\n- {tcp: 'a:1', intervall: 1s}"), []string{
 			"node.yaml:10:20: services.one.requires[4].intervall: unknown key; did you mean interval?",
