@@ -129,5 +129,4 @@ services:
 
 	n.Must(0, "rollback", "1")
 	runs(3, "one", "first\n")
-
 }
