@@ -41,11 +41,8 @@ func (c client) do(ctx context.Context, method, path string, query url.Values, b
 	if err != nil {
 		return err
 	}
-	response, err := c.http.Do(request)
+	response, err := c.send(request)
 	if err != nil {
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // without the URL, which says nothing to users
-		}
 		return err
 	}
 	defer response.Body.Close()
@@ -57,6 +54,14 @@ func (c client) do(ctx context.Context, method, path string, query url.Values, b
 		return err
 	}
 	return json.NewDecoder(response.Body).Decode(into)
+}
+
+func (c client) send(request *http.Request) (*http.Response, error) {
+	response, err := c.http.Do(request)
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err // without the URL, which says nothing to users
+	}
+	return response, err
 }
 
 func (c client) request(ctx context.Context, method, path string, query url.Values, body any) (*http.Request, error) {

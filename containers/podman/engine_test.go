@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,11 +52,14 @@ func wantError(t *testing.T, err error, words ...string) {
 
 func TestVersions(t *testing.T) {
 	for version, accepted := range map[string]bool{"4.3.1": false, "5.0.3": false, "5.1.0": true, "5.8.1": true, "6.0.0-dev": true, "": false} {
-		engine := connect(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintf(w, `{"host":{"cgroupManager":"systemd","cgroupVersion":"v2"},"version":{"Version":%q}}`, version)
+		engine := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Libpod-API-Version", version)
+			fmt.Fprint(w, podmanInfo(r, `{"host":{"cgroupManager":"systemd","cgroupVersion":"v2"}}`))
 		}))
 		info, err := engine.Info(t.Context())
-		if !accepted {
+		if version == "" {
+			wantError(t, err, "is not podman", "engine: docker")
+		} else if !accepted {
 			wantError(t, err, "podman "+version, "cannot change the restart policy", "upgrade it to 5.1 or newer")
 		} else if err != nil || info.Version != version || info.Cgroups != "systemd, v2" {
 			t.Errorf("%s: %+v, %v", version, info, err)
@@ -63,9 +67,43 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// podmanInfo answers as a Podman without containers.
+func podmanInfo(r *http.Request, info string) string {
+	switch path.Base(r.URL.Path) {
+	case "_ping":
+		return "OK"
+	case "info":
+		return info
+	}
+	return "[]"
+}
+
+// Podman is slow to say what its containers say, too.
+func TestInfoOfContainer(t *testing.T) {
+	engine := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Libpod-API-Version", "5.8.1")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/info"):
+			t.Error("it was asked")
+		case strings.HasSuffix(r.URL.Path, "/containers/json"):
+			if label := r.URL.Query().Get("filters"); label != `{"label":["org.kollet.spec"]}` {
+				t.Errorf("asked for containers with %s", label)
+			}
+			fmt.Fprint(w, `[{"Id":"abc"}]`)
+		default:
+			fmt.Fprint(w, `{"Id":"abc","StaticDir":"/srv/containers/overlay-containers/abc/userdata","HostConfig":{"CgroupManager":"systemd"}}`)
+		}
+	}))
+	info, err := engine.Info(t.Context())
+	if err != nil || info.Root != "/srv/containers" || !strings.HasPrefix(info.Cgroups, "systemd, v") {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
 func TestRootless(t *testing.T) {
-	engine := connect(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"host":{"security":{"rootless":true}},"version":{"Version":"5.8.1"}}`)
+	engine := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Libpod-API-Version", "5.8.1")
+		fmt.Fprint(w, podmanInfo(r, `{"host":{"security":{"rootless":true}}}`))
 	}))
 	_, err := engine.Info(t.Context())
 	wantError(t, err, "without root", "systemctl enable --now podman.socket")

@@ -7,11 +7,9 @@ package podman
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/kollet/kollet/agent/host"
@@ -88,54 +86,4 @@ func description() failure.Engine {
 func (e *Engine) Close() error {
 	e.libpod.http.CloseIdleConnections()
 	return e.Engine.Close()
-}
-
-// Info returns Podman's version and settings.
-func (e *Engine) Info(ctx context.Context) (containers.Info, error) {
-	const doing = "asking podman for its version"
-	var info struct {
-		Host struct {
-			CgroupManager string `json:"cgroupManager"`
-			CgroupVersion string `json:"cgroupVersion"`
-			Security      struct {
-				Rootless bool `json:"rootless"`
-			} `json:"security"`
-		} `json:"host"`
-		Store struct {
-			GraphRoot string `json:"graphRoot"`
-		} `json:"store"`
-		Version struct {
-			APIVersion, Version string
-		} `json:"version"`
-	}
-	if err := e.libpod.get(ctx, "info", nil, &info); err != nil {
-		return containers.Info{}, e.Explain(doing, err)
-	}
-	address := "unix://" + e.libpod.socket
-	if older(info.Version.Version) {
-		return containers.Info{}, fmt.Errorf("podman %s at %s cannot change the restart policy of a container, which kollet needs: the containers of an upgrade are not restarted before the commit, and those of a service are; upgrade it to 5.1 or newer, or use Docker or containerd",
-			info.Version.Version, address)
-	}
-	if info.Host.Security.Rootless {
-		return containers.Info{}, fmt.Errorf("podman at %s runs without root, and cannot run the services of a compute node; use root's (systemctl enable --now podman.socket)", address)
-	}
-	return containers.Info{
-		Name:        "podman",
-		Version:     info.Version.Version,
-		API:         info.Version.APIVersion,
-		Address:     address,
-		Root:        info.Store.GraphRoot,
-		Cgroups:     fmt.Sprintf("%s, %s", info.Host.CgroupManager, info.Host.CgroupVersion),
-		LiveRestore: true, // each container has a monitor of its own
-	}, nil
-}
-
-// older reports whether a version is older than 5.1, the first that can change a restart policy
-// (pkg/api/handlers/libpod/containers.go, UpdateContainer).
-func older(version string) bool {
-	major, rest, _ := strings.Cut(version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	a, err := strconv.Atoi(major)
-	b, err2 := strconv.Atoi(minor)
-	return err != nil || err2 != nil || a < 5 || a == 5 && b < 1
 }
