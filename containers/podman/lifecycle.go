@@ -68,7 +68,8 @@ func (e *Engine) answers(ctx context.Context) bool {
 	return e.libpod.get(ctx, "_ping", nil, nil) == nil
 }
 
-// Update sets a container's name and restart policy.
+// Update sets a container's name and restart policy. When it returns, nothing starts the container by
+// the one before.
 func (e *Engine) Update(ctx context.Context, id, name string, restart containers.Restart) error {
 	doing := fmt.Sprintf("updating container %s to %s", id, name)
 	c, err := e.inspect(ctx, id)
@@ -77,6 +78,9 @@ func (e *Engine) Update(ctx context.Context, id, name string, restart containers
 	}
 	if err == nil && c.policy() != restart {
 		err = e.setPolicy(ctx, id, restart)
+	}
+	if err == nil && restart == containers.RestartNo {
+		err = awaitPending(ctx, c.ID)
 	}
 	if err != nil {
 		return e.Explain(doing, err)
