@@ -1,7 +1,7 @@
 // Package containers declares what kollet needs from a container engine, and
 // nothing more: images and containers, but no services, generations or upgrades.
-// The packages below it implement Engine for Docker and containerd; package
-// conformance is the test suite that both must pass.
+// The packages below it implement Engine for Docker, containerd and Podman; package
+// conformance is the test suite that all must pass.
 package containers
 
 import (
@@ -108,7 +108,7 @@ var ErrNotKilled = fmt.Errorf("it was killed and has not exited within %v: it ha
 
 // Info describes an engine.
 type Info struct {
-	Name        string `json:"name"`              // docker or containerd
+	Name        string `json:"name"`              // docker, containerd or podman
 	Version     string `json:"version"`           // of the engine
 	API         string `json:"api,omitempty"`     // the API version in use
 	Address     string `json:"address"`           // of its socket

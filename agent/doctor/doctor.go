@@ -34,6 +34,9 @@ func Run(ctx context.Context, n *node.Node) []Check {
 	checks := []Check{engine, checkCgroups(n.Host), checkCapabilities(n.Host), CheckDisk(n.Host, n.State())}
 	if engine.Level != Bad {
 		checks = append(checks, checkLiveRestore(info), CheckDisk(n.Host, info.Root), checkHostLibvirt(ctx, n))
+		if info.Name == "podman" {
+			checks = append(checks, checkBoot(n.Host))
+		}
 	}
 	nodeFile, services := checkNodeFile(n)
 	checks = append(checks, checkMachined(n.Host), checkModules(n.Host, services), checkKVM(n.Host), checkClock(n.Host), checkCloudInit(n.Host), checkJournal(n), nodeFile)

@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
@@ -28,4 +33,38 @@ func checkLiveRestore(info containers.Info) Check {
 		return Check{"live-restore", Warning, "a restart of dockerd stops the node's services", `set "live-restore": true in /etc/docker/daemon.json and reload dockerd`}
 	}
 	return Check{Name: "live-restore", Level: Fine, Text: "services survive a restart of the engine"}
+}
+
+// bootUnits are where systemd finds that a unit is started at each boot: as systemctl enable makes it, and
+// the unit that kollet bootstrap installs for a node with Podman, which wants it.
+const (
+	restartUnit   = "podman-restart.service"
+	enabledByUser = "/etc/systemd/system/default.target.wants/" + restartUnit
+	recoverUnit   = "/etc/systemd/system/kollet-recover.service"
+)
+
+// checkBoot: Podman runs nothing by itself, so its containers run again after a boot only if
+// something starts them.
+func checkBoot(h host.Host) Check {
+	switch {
+	case !h.RunsSystemd():
+		return Check{"boot", Warning, "without systemd nothing starts Podman's containers after a boot", "have the init system run `podman start --all --filter should-start-on-boot=true` before `kollet recover`"}
+	case h.HasFile(enabledByUser) || wants(h, recoverUnit, restartUnit):
+		return Check{Name: "boot", Level: Fine, Text: restartUnit + " starts services again after a boot"}
+	}
+	return Check{"boot", Warning, "nothing starts Podman's containers after a boot", "systemctl enable " + restartUnit}
+}
+
+// wants reports whether a unit file wants another unit.
+func wants(h host.Host, path, unit string) bool {
+	text, err := os.ReadFile(filepath.Join(h.Root, path))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		if list, found := strings.CutPrefix(line, "Wants="); found && slices.Contains(strings.Fields(list), unit) {
+			return true
+		}
+	}
+	return false
 }

@@ -93,6 +93,11 @@ func TestHost(t *testing.T) {
 			h.DiskFree = func(string) (int64, error) { return 0, errBroken }
 		}, Bad, "broken", "make it readable"},
 
+		{"Podman without systemd", checkBoot, nil, nil, Warning, "without systemd nothing starts Podman's containers", "podman start --all"},
+		{"Podman's containers stay stopped", checkBoot, files{"run/systemd/system/": "", "etc/systemd/system/kollet-recover.service": "[Unit]\nAfter=podman-restart.service\n"}, nil, Warning, "nothing starts", "systemctl enable podman-restart.service"},
+		{"Podman's unit is enabled", checkBoot, files{"run/systemd/system/": "", "etc/systemd/system/default.target.wants/podman-restart.service": ""}, nil, Fine, "podman-restart.service starts", ""},
+		{"bootstrap's unit wants Podman's", checkBoot, files{"run/systemd/system/": "", "etc/systemd/system/kollet-recover.service": "[Unit]\nWants=podman.socket podman-restart.service network-online.target\n"}, nil, Fine, "podman-restart.service starts", ""},
+
 		{"no systemd", checkMachined, nil, nil, Fine, "not needed", ""},
 		{"no machined", checkMachined, files{"run/systemd/system/": ""}, nil, Warning, "not installed", "systemd-container"},
 		{"machined", checkMachined, files{"run/systemd/system/": "", "lib/systemd/systemd-machined": ""}, nil, Fine, "installed", ""},

@@ -42,6 +42,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 	for name, u := range map[string]firstboot.Unit{
 		"docker":     {Engine: "docker", Program: "/bin/true", State: "/var/lib/kollet"},
 		"containerd": {Engine: "containerd", Program: "/bin/true", State: "/var/lib/kollet"},
+		"podman":     {Engine: "podman", Program: "/bin/true", State: "/var/lib/kollet"},
 		"odd":        {Engine: "docker", Program: program, Flags: []string{"--root", "/a b%n/$HOME;'", "--host", ""}, State: "/a b%n/var/lib/kollet"},
 	} {
 		t.Run(name, func(t *testing.T) {

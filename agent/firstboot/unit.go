@@ -2,6 +2,7 @@ package firstboot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed" // the unit
 	"errors"
@@ -20,7 +21,7 @@ import (
 // Unit holds the values of the systemd unit, which runs at each boot, after the
 // engine has started.
 type Unit struct {
-	Engine  string   // docker or containerd
+	Engine  string   // docker, containerd or podman
 	Program string   // kollet's own path
 	Flags   []string // that kollet needs to find this node; usually none
 	State   string   // kollet's state directory
@@ -36,6 +37,12 @@ const (
 	systemdDir = "/run/systemd/system"
 )
 
+// units are those of an engine with which containers run again after a boot, if there are others
+// than its service.
+var units = map[string]string{
+	"podman": "podman.socket podman-restart.service", // Podman runs nothing by itself
+}
+
 //go:embed kollet-recover.service.tmpl
 var unitText string
 
@@ -49,7 +56,7 @@ func (u Unit) Text() string {
 		program.WriteString(" " + quote(flag))
 	}
 	var b bytes.Buffer
-	err := unitTemplate.Execute(&b, map[string]string{"Engine": u.Engine, "Program": program.String(), "State": specifiers.Replace(u.State)})
+	err := unitTemplate.Execute(&b, map[string]string{"Units": cmp.Or(units[u.Engine], u.Engine+".service"), "Program": program.String(), "State": specifiers.Replace(u.State)})
 	if err != nil {
 		panic(err) // cannot fail with these values
 	}

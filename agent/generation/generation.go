@@ -19,7 +19,7 @@ type Generation struct {
 	Created  time.Time `json:"created"`
 	Reason   string    `json:"reason"` // bootstrap, upgrade, rollback to 3
 	Version  string    `json:"kollet"` // of the kollet that created it
-	Engine   string    `json:"engine"` // docker or containerd
+	Engine   string    `json:"engine"` // docker, containerd or podman
 	Services []Service `json:"services"`
 
 	// Hotfix is what operators gave instead of the node file's images, in this upgrade or

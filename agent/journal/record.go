@@ -95,7 +95,7 @@ type Record struct {
 	From     int                 `json:"from,omitempty"`
 	To       int                 `json:"to,omitempty"`
 	Reason   string              `json:"reason,omitempty"`
-	Engine   string              `json:"engine,omitempty"`   // docker or containerd; not in journals of older versions
+	Engine   string              `json:"engine,omitempty"`   // docker, containerd or podman; not in journals of older versions
 	Previous map[string][]string `json:"previous,omitempty"` // service: containers that ran before its cutover
 	Gaps     map[string]Gap      `json:"gaps,omitempty"`     // by service
 	Outcome  Outcome             `json:"outcome,omitempty"`

@@ -12,7 +12,7 @@ import (
 // Node is what a node should run: a node file merged with its profile.
 type Node struct {
 	Profile         string             `yaml:"profile" doc:"built-in services and templates: compute, or none"`
-	Engine          string             `yaml:"engine" doc:"docker (default) or containerd"`
+	Engine          string             `yaml:"engine" doc:"docker (default), containerd or podman"`
 	Images          Images             `yaml:"images" doc:"where images come from"`
 	Network         string             `yaml:"network" doc:"network of the compute profile: linuxbridge, openvswitch, ovn or none"`
 	KeepGenerations int                `yaml:"keep_generations" doc:"how many earlier generations are kept for a rollback (default 3)"`

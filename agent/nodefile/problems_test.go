@@ -137,7 +137,7 @@ func TestProblems(t *testing.T) {
 			`node.yaml:2:47: images.archives[2]: expected an absolute path, or a pattern such as /media/images/*.tar, got "/a[b"`,
 		}},
 		"all kinds at once": {"profile: none\nengine: rkt\nkeep_generations: 0\nimages: {pull_policy: often}\nsecrets: {s: {}, u: {file: a, env: B}, v: {credential: ../a}}\nservices:\n  One: {image: 'a:1'}\n  x: {image: 'a:1'}\n  kollet-start: {image: 'a:1'}\n", []string{
-			`node.yaml:2:1: engine: expected one of docker, containerd, got "rkt"`,
+			`node.yaml:2:1: engine: expected one of docker, containerd, podman, got "rkt"`,
 			"node.yaml:3:1: keep_generations: expected 1 or more: a rollback needs an earlier generation",
 			`node.yaml:4:10: images.pull_policy: expected one of missing, always, never, got "often"`,
 			"node.yaml:5:11: secrets.s: expected exactly one of file, env and credential",

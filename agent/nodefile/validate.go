@@ -30,7 +30,7 @@ func (n *Node) validateSettings(problems *report.Problems) {
 			problems.Addf(n.Place(key), key, "expected one of %s, got %q", strings.Join(allowed, ", "), value)
 		}
 	}
-	oneOf("engine", n.Engine, "docker", "containerd")
+	oneOf("engine", n.Engine, "docker", "containerd", "podman")
 	oneOf("images.pull_policy", n.Images.PullPolicy, "missing", "always", "never")
 	if scheme, registry, found := strings.Cut(n.Images.Registry, "://"); found {
 		problems.Addf(n.Place("images.registry"), "images.registry", "expected HOST[:PORT][/PATH], such as %s, without %s://", registry, scheme)

@@ -37,7 +37,7 @@ type unlistedError struct {
 }
 
 func (e unlistedError) Error() string {
-	return fmt.Sprintf("%s runs in container %.12s (process %d), which %s does not list: if the engine at %s is not that which created it (--engine, DOCKER_HOST, CONTAINERD_ADDRESS), or if its data directory, image store or namespace was switched, switch back; otherwise end the container's processes",
+	return fmt.Sprintf("%s runs in container %.12s (process %d), which %s does not list: if the engine at %s is not that which created it (--engine, DOCKER_HOST, CONTAINERD_ADDRESS, CONTAINER_HOST), or if its data directory, image store or namespace was switched, switch back; otherwise end the container's processes",
 		e.Service, e.Container, e.PID, e.engine.Name, e.engine.Address)
 }
 

@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 			// No script may reach an engine of this machine.
 			e.Setenv("DOCKER_HOST", "unix://"+filepath.Join(e.WorkDir, "no-engine.sock"))
 			e.Setenv("CONTAINERD_ADDRESS", filepath.Join(e.WorkDir, "no-containerd.sock"))
+			e.Setenv("CONTAINER_HOST", "unix://"+filepath.Join(e.WorkDir, "no-podman.sock"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -20,6 +20,7 @@ import (
 	"github.com/kollet/kollet/containers/containerd"
 	"github.com/kollet/kollet/containers/deadline"
 	"github.com/kollet/kollet/containers/docker"
+	"github.com/kollet/kollet/containers/podman"
 )
 
 // globalFlags are the flags that every command takes.
@@ -35,7 +36,7 @@ func (g *globalFlags) add(f *pflag.FlagSet) {
 	f.VarP(&g.output, "output", "o", "output format")
 	f.StringVar(&g.root, "root", "", "`DIR` to use as the root directory for state and configuration (default /)")
 	f.StringVar(&g.nodeFile, "node-file", node.DefaultNodeFile, "`PATH` of the node file below --root")
-	f.StringVar(&g.engine, "engine", "", "`ADDRESS` of the engine's socket (default: $DOCKER_HOST or $CONTAINERD_ADDRESS, else the engine's default)")
+	f.StringVar(&g.engine, "engine", "", "`ADDRESS` of the engine's socket (default: $DOCKER_HOST, $CONTAINERD_ADDRESS or $CONTAINER_HOST, else the engine's default)")
 	f.DurationVar(&g.engineTimeout, "engine-timeout", deadline.Default, "`DURATION` within which the engine must answer a request")
 	f.BoolVar(&g.quiet, "quiet", false, "do not show progress")
 	f.StringVar(&g.host, "host", "", "`NAME` of this node (default: the host name)")
@@ -236,16 +237,19 @@ func (a *app) rootDir() (string, error) {
 
 // engineVariables are the environment variables with an engine's address, which its
 // client reads if --engine is not given.
-var engineVariables = map[string]string{"docker": "DOCKER_HOST", "containerd": "CONTAINERD_ADDRESS"}
+var engineVariables = map[string]string{"docker": "DOCKER_HOST", "containerd": "CONTAINERD_ADDRESS", "podman": "CONTAINER_HOST"}
 
 // openEngine prepares to talk to an engine; root is that of --root. A name that
 // is none is left to the node file's check, which knows its line.
 func openEngine(name, address, root string) (containers.Engine, error) {
 	var engine containers.Engine
 	var err error
-	if name == "containerd" {
+	switch name {
+	case "containerd":
 		engine, err = containerd.New(containerd.Config{Address: address, Root: filepath.Join("/", root, node.StateDir, "containerd")})
-	} else {
+	case "podman":
+		engine, err = podman.New(address)
+	default:
 		engine, err = docker.New(address)
 	}
 	if err != nil {

@@ -104,7 +104,8 @@ func imageStore(info system.Info) string {
 const policyPodman = "5.1.0"
 
 // refusePodman returns an error if Podman answers at Docker's address. Podman
-// implements enough of Docker's API to bootstrap a node, but not to upgrade it.
+// implements enough of Docker's API to bootstrap a node, but not to upgrade it: package podman
+// also uses Podman's own.
 func (e *Engine) refusePodman(ctx context.Context, info system.Info) error {
 	if info.ContainerdCommit.ID != "" || e.allowPodman { // Podman has no containerd
 		return nil
@@ -114,12 +115,12 @@ func (e *Engine) refusePodman(ctx context.Context, info system.Info) error {
 		return e.fail("asking docker for its version", err)
 	}
 	if slices.ContainsFunc(version.Components, func(c types.ComponentVersion) bool { return c.Name == "Podman Engine" }) {
-		lacks := "it does not return every setting of a container"
 		if versions.LessThan(version.Version, policyPodman) {
-			lacks = "it cannot change a container's restart policy, and does not return every setting of a container"
+			return fmt.Errorf("podman %s answers at %s, which kollet does not support: it cannot change a container's restart policy, and does not return every setting of a container; use Docker or containerd, or upgrade Podman to %s or newer and set engine: podman, see docs/engines.md",
+				version.Version, e.client.DaemonHost(), policyPodman)
 		}
-		return fmt.Errorf("podman %s answers at %s, which kollet does not support: %s; use Docker or containerd, see docs/engines.md",
-			version.Version, e.client.DaemonHost(), lacks)
+		return fmt.Errorf("podman %s answers at %s, with which kollet does not use Docker's API; set engine: podman in the node file",
+			version.Version, e.client.DaemonHost())
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func TestOldEngine(t *testing.T) {
 }
 
 func TestPodmanAnswers(t *testing.T) {
-	for version, changesPolicy := range map[string]bool{"4.3.1": false, "5.0.3": false, "5.1.0": true, "5.8.1": true} {
+	for version, supported := range map[string]bool{"4.3.1": false, "5.0.3": false, "5.1.0": true, "5.8.1": true} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("API-Version", "1.41")
 			switch {
@@ -117,9 +117,13 @@ func TestPodmanAnswers(t *testing.T) {
 		defer server.Close()
 		engine := connect(t, "tcp://"+server.Listener.Addr().String())
 		_, err := engine.Info(t.Context())
-		wantError(t, err, "podman "+version, server.Listener.Addr().String(), "does not support", "every setting", "use Docker or containerd")
-		if strings.Contains(err.Error(), "restart policy") == changesPolicy {
-			t.Errorf("%s can change a restart policy: %v, error %q", version, changesPolicy, err)
+		want := []string{"podman " + version, server.Listener.Addr().String(), "set engine: podman"}
+		if !supported {
+			want = append(want, "does not support", "restart policy", "every setting", "use Docker or containerd", "upgrade Podman to 5.1")
+		}
+		wantError(t, err, want...)
+		if supported && strings.Contains(err.Error(), "upgrade") {
+			t.Errorf("%s is supported, and has to be upgraded: %q", version, err)
 		}
 	}
 }

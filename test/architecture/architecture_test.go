@@ -24,7 +24,7 @@ const module = "github.com/kollet/kollet"
 var allowed = map[string][]string{
 	"cmd/kollet": {"agent", "agent/doctor", "agent/durable", "agent/firstboot", "agent/format", "agent/generation", "agent/host", "agent/journal",
 		"agent/node", "agent/nodefile", "agent/seed", "agent/target", "agent/upgrade", "agent/userdata", "cmd/kollet/reference", "cmd/kollet/view",
-		"configs/report", "containers", "containers/containerd", "containers/deadline", "containers/docker"},
+		"configs/report", "containers", "containers/containerd", "containers/deadline", "containers/docker", "containers/podman"},
 	"cmd/kollet/view":      {"agent", "agent/doctor", "agent/journal", "agent/node", "agent/nodefile", "agent/plan", "agent/printable", "agent/seed", "agent/target", "agent/upgrade", "agent/userdata"},
 	"cmd/kollet/reference": {"agent/nodefile", "configs"},
 	"cmd/kollet-start":     {"agent/gate"}, // keeps the program small
