@@ -18,10 +18,10 @@ import (
 )
 
 // TestComputeNode takes a compute node from bootstrap through upgrades and rollbacks
-// with a guest, on both engines: with real libvirt, QEMU, nova-compute, network agent
+// with a guest, on each engine: with real libvirt, QEMU, nova-compute, network agent
 // and RabbitMQ.
 func TestComputeNode(t *testing.T) {
-	onBothComputes(t, "linuxbridge", computeLifecycle)
+	onEachCompute(t, "linuxbridge", computeLifecycle)
 }
 
 // computeLifecycle runs parts that depend on the ones before them.

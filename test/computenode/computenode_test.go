@@ -20,9 +20,9 @@ const (
 
 const rabbitPassword = "r4bb1tPassw0rd"
 
-// onBothComputes runs a test on a compute node with each engine. Both use the same
+// onEachCompute runs a test on a compute node with each engine. All use the same
 // registry and message broker.
-func onBothComputes(t *testing.T, network string, test func(*testing.T, *compute)) {
+func onEachCompute(t *testing.T, network string, test func(*testing.T, *compute)) {
 	nodetest.ShareRun(t)
 	registry := machine.NewRegistry(t, machine.RegistryDir(nodetest.Overlay(t, nodetest.Built(t, "registry"))))
 	rabbit := machine.NewRabbit(t, rabbitPassword)
@@ -32,6 +32,11 @@ func onBothComputes(t *testing.T, network string, test func(*testing.T, *compute
 	t.Run("containerd", func(t *testing.T) {
 		test(t, newCompute(t, network, nodetest.OnContainerd(machine.NewContainerd(t, machine.BoundedRuntime())), registry, rabbit))
 	})
+	if nodetest.WithPodman {
+		t.Run("podman", func(t *testing.T) {
+			test(t, newCompute(t, network, nodetest.OnPodman(machine.NewPodman(t, registry)), registry, rabbit))
+		})
+	}
 }
 
 // compute is a compute node with a message broker and no control plane.

@@ -11,7 +11,7 @@ import (
 // TestOpenvswitchNode runs a node with Open vSwitch. It uses the userspace datapath,
 // because not every kernel has the openvswitch module.
 func TestOpenvswitchNode(t *testing.T) {
-	onBothComputes(t, "openvswitch", openvswitch)
+	onEachCompute(t, "openvswitch", openvswitch)
 }
 
 func openvswitch(t *testing.T, c *compute) {

@@ -17,7 +17,7 @@ import (
 // services must end on the same generation, and the recovery must have done what
 // docs/reliability.md says.
 func TestCrash(t *testing.T) {
-	onBoth(t, killEverywhere)
+	onEach(t, killEverywhere)
 }
 
 func killEverywhere(t *testing.T, p *protocol) {

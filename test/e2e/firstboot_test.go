@@ -25,9 +25,9 @@ import (
 )
 
 // TestFirstBoot bootstraps nodes through late or missing registries and engines, full
-// disks, kills and power losses, on both engines.
+// disks, kills and power losses, on each engine.
 func TestFirstBoot(t *testing.T) {
-	onBoth(t, func(t *testing.T, p *protocol) {
+	onEach(t, func(t *testing.T, p *protocol) {
 		for _, tag := range []string{"v1", "v2"} {
 			pushTiny(t, p.registry, "test/tiny", tag)
 		}

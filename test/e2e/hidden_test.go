@@ -72,7 +72,7 @@ func hiddenContainers(t *testing.T, p *protocol, hide func(*testNode, func(*test
 // TestAnotherEngine runs commands on another engine than that on which an upgrade was interrupted.
 // They undo nothing while its containers run, and a recovery on the right engine rolls it back.
 func TestAnotherEngine(t *testing.T) {
-	onBoth(t, func(t *testing.T, p *protocol) {
+	onEach(t, func(t *testing.T, p *protocol) {
 		another := nodetest.OnDocker(machine.Dockerd(t)).Address
 		if p.engine.Name == "containerd" {
 			another = strings.Replace(p.engine.Address, "namespace=", "namespace=another-", 1)

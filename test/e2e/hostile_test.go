@@ -17,11 +17,11 @@ import (
 	"github.com/kollet/kollet/test/tiny/image"
 )
 
-// TestHostileContainers has containers attack kollet, on both engines: without
+// TestHostileContainers has containers attack kollet, on each engine: without
 // privileges, as root in the container. What they must not get at is checked from
 // outside.
 func TestHostileContainers(t *testing.T) {
-	onBoth(t, func(t *testing.T, p *protocol) {
+	onEach(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		for name, scenario := range map[string]func(*testing.T, *hostile){
 			"a gate that is changed before it opens fails the stage step":     changedGate,

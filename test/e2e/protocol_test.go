@@ -20,19 +20,25 @@ import (
 )
 
 // TestProtocol runs the upgrade protocol with small services through success, every
-// kind of failure, and drift, on both engines.
+// kind of failure, and drift, on each engine.
 func TestProtocol(t *testing.T) {
-	onBoth(t, scenarios)
+	onEach(t, scenarios)
 }
 
-// onBoth runs a test on each engine.
-func onBoth(t *testing.T, test func(*testing.T, *protocol)) {
+// onEach runs a test on each engine.
+func onEach(t *testing.T, test func(*testing.T, *protocol)) {
 	t.Run("docker", func(t *testing.T) {
 		test(t, &protocol{engine: nodetest.OnDocker(machine.Dockerd(t)), registry: machine.NewRegistry(t)})
 	})
 	t.Run("containerd", func(t *testing.T) {
 		test(t, &protocol{engine: nodetest.OnContainerd(machine.NewContainerd(t)), registry: machine.NewRegistry(t)})
 	})
+	if nodetest.WithPodman {
+		t.Run("podman", func(t *testing.T) {
+			registry := machine.NewRegistry(t)
+			test(t, &protocol{engine: nodetest.OnPodman(machine.NewPodman(t, registry)), registry: registry})
+		})
+	}
 }
 
 func scenarios(t *testing.T, p *protocol) {

@@ -26,8 +26,8 @@ import (
 // twice, and a last upgrade makes the node healthy.
 func TestSickNode(t *testing.T) {
 	rows := sickRows(t)
-	takeThrough := func(t *testing.T, engine nodetest.Engine, address string) {
-		p := &protocol{engine: engine, registry: machine.NewRegistry(t)}
+	takeThrough := func(t *testing.T, engine nodetest.Engine, registry *machine.Registry, address string) {
+		p := &protocol{engine: engine, registry: registry}
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		var waiting sync.WaitGroup
 		waiting.Go(func() { // most of the time
@@ -55,12 +55,19 @@ func TestSickNode(t *testing.T) {
 	}
 	t.Run("docker", func(t *testing.T) {
 		t.Parallel()
-		takeThrough(t, nodetest.OnDocker(machine.Dockerd(t)), "127.0.0.1:7001")
+		takeThrough(t, nodetest.OnDocker(machine.Dockerd(t)), machine.NewRegistry(t), "127.0.0.1:7001")
 	})
 	t.Run("containerd", func(t *testing.T) {
 		t.Parallel()
-		takeThrough(t, nodetest.OnContainerd(machine.NewContainerd(t)), "127.0.0.1:7002")
+		takeThrough(t, nodetest.OnContainerd(machine.NewContainerd(t)), machine.NewRegistry(t), "127.0.0.1:7002")
 	})
+	if nodetest.WithPodman {
+		t.Run("podman", func(t *testing.T) {
+			t.Parallel()
+			registry := machine.NewRegistry(t)
+			takeThrough(t, nodetest.OnPodman(machine.NewPodman(t, registry)), registry, "127.0.0.1:7005")
+		})
+	}
 }
 
 // sickRow is what docs/reliability.md says about a state.

@@ -35,7 +35,7 @@ func newHungNode(t *testing.T, p *protocol) *sickNode {
 	run(t, exec.Command("mkfs.ext4", "-q", image))
 	run(t, exec.Command("mount", "-o", "loop", image, volume))
 	t.Cleanup(func() { run(t, exec.Command("umount", volume)) })
-	address := map[string]string{"docker": "127.0.0.1:7003", "containerd": "127.0.0.1:7004"}[p.engine.Name]
+	address := map[string]string{"docker": "127.0.0.1:7003", "containerd": "127.0.0.1:7004", "podman": "127.0.0.1:7006"}[p.engine.Name]
 	return &sickNode{protocol: p, testNode: newNodeOn(t, p.engine), name: "writer", image: "writer", address: address, data: t.TempDir(), volume: volume}
 }
 

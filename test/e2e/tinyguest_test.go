@@ -17,7 +17,7 @@ import (
 
 // TestTinyGuests checks what happens to guests that tiny services start.
 func TestTinyGuests(t *testing.T) {
-	onBoth(t, func(t *testing.T, p *protocol) {
+	onEach(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		pushTiny(t, p.registry, "test/tiny", "v2")
 		t.Run("one that is born in the last moment of the old libvirt keeps running", func(t *testing.T) { bornLast(t, p) })

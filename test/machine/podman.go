@@ -19,6 +19,9 @@ type Podman struct {
 
 	d   *daemon
 	run string // directory of its state
+	off bool   // the power was lost
+
+	command func(args ...string) *exec.Cmd // of the podman program, without the service
 }
 
 // podmanConf is containers.conf(5) for a machine without systemd, its journal and a
@@ -60,25 +63,38 @@ func NewPodman(t TB, registry *Registry) *Podman {
 			t.Fatalf("write podman's configuration: %v", err)
 		}
 	}
+	e.command = func(args ...string) *exec.Cmd {
+		cmd := exec.Command(podman, append([]string{"--root=" + e.Root, "--runroot=" + run + "/storage", "--tmpdir=" + run + "/tmp"}, args...)...)
+		cmd.Env = append(os.Environ(), "HOME="+dir, "CONTAINERS_CONF="+dir+"/containers.conf", "CONTAINERS_STORAGE_CONF="+dir+"/storage.conf",
+			"CONTAINERS_REGISTRIES_CONF="+dir+"/registries.conf")
+		return cmd
+	}
 	e.d = &daemon{
 		t: t, name: "podman", log: dir + "/podman.log",
-		make: func() *exec.Cmd {
-			cmd := exec.Command(podman, "--root="+e.Root, "--runroot="+run+"/storage", "--tmpdir="+run+"/tmp",
-				"system", "service", "--time=0", e.Socket)
-			cmd.Env = append(os.Environ(), "HOME="+dir, "CONTAINERS_CONF="+dir+"/containers.conf", "CONTAINERS_STORAGE_CONF="+dir+"/storage.conf",
-				"CONTAINERS_REGISTRIES_CONF="+dir+"/registries.conf")
-			return cmd
-		},
+		make:  func() *exec.Cmd { return e.command("system", "service", "--time=0", e.Socket) },
 		probe: e.ping,
 	}
-	t.Cleanup(e.destroy)
+	t.Cleanup(e.LosePower)
 	e.d.tellOnFailure()
 	e.Start()
 	return e
 }
 
-// Start starts the service again, with the same data. It does nothing if it is running.
-func (e *Podman) Start() { e.d.t.Helper(); e.d.start() }
+// Start starts the service again, with the same data. It does nothing if it is running. After a loss
+// of power it starts containers before, as podman-restart.service does at a boot.
+func (e *Podman) Start() {
+	e.d.t.Helper()
+	if e.off {
+		e.off = false
+		if err := os.MkdirAll(e.run, 0o755); err != nil {
+			e.d.t.Fatalf("make podman's directory: %v", err)
+		}
+		if out, err := e.command("start", "--all", "--filter", "should-start-on-boot=true").CombinedOutput(); err != nil {
+			e.d.t.Logf("podman start --all: %v\n%s", err, out) // one cannot be started, and the others can
+		}
+	}
+	e.d.start()
+}
 
 // Stop stops the service as an operator would. Containers keep running.
 func (e *Podman) Stop() { e.d.t.Helper(); e.d.end(syscall.SIGTERM) }
@@ -97,7 +113,10 @@ func (e *Podman) ping(ctx context.Context) error {
 	return get(ctx, &client, "http://podman/_ping")
 }
 
-func (e *Podman) destroy() {
+// LosePower ends Podman as a power loss would: with all containers, and without what it had in
+// /run. Start boots it again.
+func (e *Podman) LosePower() {
+	e.off = true
 	e.d.end(syscall.SIGKILL)
 	// Kill the monitors of containers first: they would clean up.
 	killAll(func(pid int) bool { return strings.Contains(cmdline(pid), filepath.Join(e.run, "storage")) })

@@ -10,6 +10,7 @@ import (
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/containerd"
 	"github.com/kollet/kollet/containers/docker"
+	"github.com/kollet/kollet/containers/podman"
 	"github.com/kollet/kollet/test/machine"
 )
 
@@ -76,5 +77,21 @@ func OnContainerd(c *machine.Containerd) Engine {
 			return ctr(append([]string{"images", "rm", "--sync"}, strings.Fields(string(names))...)...)
 		},
 		Files: func(root, id string) string { return filepath.Join(own(root), "containers", id) },
+	}
+}
+
+// OnPodman runs nodes on Podman.
+func OnPodman(p *machine.Podman) Engine {
+	tool := func(args ...string) *exec.Cmd {
+		return exec.Command("podman", append([]string{"--url", p.Socket}, args...)...)
+	}
+	return Engine{
+		Name: "podman", Address: p.Socket, Socket: p.Socket, Kill: p.Kill, LosePower: p.LosePower, Start: p.Start,
+		connect: func(string, string) (containers.Engine, error) { return podman.New(p.Socket) },
+		Volume:  func(_, name string) string { return filepath.Join(p.Root, "volumes", name, "_data") },
+		Inspect: func(c containers.Container) []*exec.Cmd { return []*exec.Cmd{tool("inspect", c.ID)} },
+		Pause:   func(id string) []*exec.Cmd { return []*exec.Cmd{tool("pause", id)} },
+		Forget:  func(image string) *exec.Cmd { return tool("rmi", "--force", image) },
+		Files:   func(_, id string) string { return filepath.Join(p.Root, "overlay-containers", id) },
 	}
 }
