@@ -3,8 +3,10 @@ package podman_test
 import (
 	"fmt"
 	"net/http"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/containers"
 )
@@ -29,6 +31,49 @@ func TestUpdateBetweenTwoRuns(t *testing.T) {
 		err := engine.Update(t.Context(), "1", "alpha", containers.RestartUnlessStopped)
 		if updates != want || (err == nil) != (want == 3) {
 			t.Errorf("%s: %d updates, %v; want %d", policy, updates, err, want)
+		}
+	}
+}
+
+// What starts a container again may have read its policy before it was changed.
+func TestUpdateAwaitsPendingRestarts(t *testing.T) {
+	const id = "1e0b6ff1a7"
+	began := func(args ...string) (end func()) {
+		t.Helper()
+		pending := exec.Command("sh", append([]string{"-c", "read end", "podman"}, args...)...)
+		stdin, err := pending.StdinPipe()
+		if err == nil {
+			err = pending.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() { _, _ = stdin.Close(), pending.Wait() }
+	}
+	engine := connect(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"Id":%q,"Name":"alpha","HostConfig":{"RestartPolicy":{"Name":"no"}},"State":{"Status":"exited"}}`, id)
+	}))
+	for _, args := range [][]string{
+		{"container", "cleanup", "--stopped-only", "another"},
+		{"container", "cleanup", "--exec", "session", id},
+		{"logs", id},
+	} {
+		defer began(args...)()
+	}
+	if err := engine.Update(t.Context(), "alpha", "alpha", containers.RestartNo); err != nil {
+		t.Fatal(err)
+	}
+	end := began("--root", "/", "container", "cleanup", "--stopped-only", id)
+	updated := make(chan error)
+	go func() { updated <- engine.Update(t.Context(), "alpha", "alpha", containers.RestartNo) }()
+	select {
+	case err := <-updated:
+		t.Errorf("the update did not wait: %v", err)
+		end()
+	case <-time.After(200 * time.Millisecond):
+		end()
+		if err := <-updated; err != nil {
+			t.Error(err)
 		}
 	}
 }

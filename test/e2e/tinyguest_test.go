@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,7 +22,7 @@ func TestTinyGuests(t *testing.T) {
 		t.Run("one that is born in the last moment of the old libvirt keeps running", func(t *testing.T) { bornLast(t, p) })
 		t.Run("one that is born in a rollback keeps running", func(t *testing.T) { bornInRollback(t, p) })
 		t.Run("what another service calls a guest is none", func(t *testing.T) { pretended(t, p) })
-		if p.engine.Name == "docker" { // kollet finds no other container by its name on containerd
+		if p.engine.Docker != nil { // kollet finds no other container by its name on containerd
 			t.Run("one in a container that was created manually keeps it", func(t *testing.T) { inManualContainer(t, p) })
 		}
 		t.Run("recovery protects them without the record of what is rolled back", func(t *testing.T) { damagedRecord(t, p) })
@@ -172,9 +171,9 @@ func inManualContainer(t *testing.T, p *protocol) {
 	n := newNodeOn(t, p.engine)
 	docker := func(args ...string) {
 		t.Helper()
-		out, err := exec.Command("docker", append([]string{"--host", p.engine.Address}, args...)...).CombinedOutput()
+		out, err := p.engine.Docker(args...).CombinedOutput()
 		if err != nil {
-			t.Fatalf("docker %q: %v: %s", args, err, out)
+			t.Fatalf("%s %q: %v: %s", p.engine.Name, args, err, out)
 		}
 	}
 	replace := func(address string) {

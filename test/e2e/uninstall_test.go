@@ -27,7 +27,7 @@ func TestUninstall(t *testing.T) {
 		n.Must(0, "bootstrap")
 		p.configure(n, "v2", "two", "    volumes: [{source: data, target: /data}]\n")
 		n.Must(0, "upgrade")
-		tool := map[string]string{"docker": "docker", "containerd": "ctr"}[p.engine.Name]
+		tool := map[string]string{"docker": "docker", "containerd": "ctr", "podman": "podman"}[p.engine.Name]
 		_, script, found := strings.Cut(section, "\n```\nids=$("+tool+" ")
 		if !found {
 			t.Fatalf("docs/operations.md has no commands for %s", p.engine.Name)
@@ -35,7 +35,7 @@ func TestUninstall(t *testing.T) {
 		script, _, _ = strings.Cut("ids=$("+tool+" "+script, "\n```")
 		// The test's engine has another address, namespace and state directory.
 		address, query, _ := strings.Cut(p.engine.Address, "?namespace=")
-		options := map[string]string{"docker": "-H " + address, "ctr": "--address " + address}[tool]
+		options := map[string]string{"docker": "-H " + address, "ctr": "--address " + address, "podman": "--url " + address}[tool]
 		script = strings.NewReplacer("/var/lib/kollet", n.Path(node.StateDir), "--namespace kollet", "--namespace "+query, "remove kollet", "remove "+query).Replace(script)
 		program, err := exec.LookPath(tool)
 		check(t, err)

@@ -25,12 +25,13 @@ type Podman struct {
 }
 
 // podmanConf is containers.conf(5) for a machine without systemd, its journal and a
-// bridge.
+// bridge. Locks are in files, because all machines have the same /dev/shm.
 const podmanConf = `[containers]
 log_driver = "k8s-file"
 [engine]
 cgroup_manager = "cgroupfs"
 events_logger = "file"
+lock_type = "file"
 runtime = "bounded"
 runtime_supports_json = ["bounded"]
 [engine.runtimes]

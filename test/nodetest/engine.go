@@ -30,22 +30,25 @@ type Engine struct {
 	Pause   func(id string) []*exec.Cmd              // commands that pause a container and leave it so
 	Forget  func(image string) *exec.Cmd             // the engine's command that removes an image, which has an id
 	Files   func(root, id string) string             // the directory that is removed with a container
+	Docker  func(args ...string) *exec.Cmd           // docker, or what has the same commands; nil if nothing has
 }
 
 // OnDocker runs nodes on Docker.
 func OnDocker(d *machine.Docker) Engine {
+	tool := func(args ...string) *exec.Cmd {
+		return exec.Command("docker", append([]string{"-H", d.Socket}, args...)...)
+	}
 	return Engine{
 		Name: "docker", Address: d.Socket, Socket: d.Socket, Kill: d.Kill, LosePower: d.LosePower, Start: d.Start,
 		connect: func(string, string) (containers.Engine, error) { return docker.New(d.Socket) },
 		Volume:  func(_, name string) string { return filepath.Join(d.Root, "volumes", name, "_data") },
 		Inspect: func(c containers.Container) []*exec.Cmd {
-			return []*exec.Cmd{exec.Command("docker", "-H", d.Socket, "inspect", c.ID)}
+			return []*exec.Cmd{tool("inspect", c.ID)}
 		},
-		Pause: func(id string) []*exec.Cmd {
-			return []*exec.Cmd{exec.Command("docker", "-H", d.Socket, "pause", id)}
-		},
-		Forget: func(image string) *exec.Cmd { return exec.Command("docker", "-H", d.Socket, "rmi", "--force", image) },
+		Pause:  func(id string) []*exec.Cmd { return []*exec.Cmd{tool("pause", id)} },
+		Forget: func(image string) *exec.Cmd { return tool("rmi", "--force", image) },
 		Files:  func(_, id string) string { return filepath.Join(d.Root, "containers", id) },
+		Docker: tool,
 	}
 }
 
@@ -93,5 +96,6 @@ func OnPodman(p *machine.Podman) Engine {
 		Pause:   func(id string) []*exec.Cmd { return []*exec.Cmd{tool("pause", id)} },
 		Forget:  func(image string) *exec.Cmd { return tool("rmi", "--force", image) },
 		Files:   func(_, id string) string { return filepath.Join(p.Root, "overlay-containers", id) },
+		Docker:  tool,
 	}
 }
