@@ -69,6 +69,7 @@ type Sorter struct {
 	ties    map[string]bool  // of the guests, and of the helpers that were found
 	any     bool             // guests run on this node
 	daemons map[process]bool // those that were seen, and whether they are daemons
+	shims   map[int]bool     // whose pipes are in log
 }
 
 // process is a process, not merely a number.
@@ -80,7 +81,7 @@ type process struct {
 // Sorter prepares to sort the processes of a container with this first process, which runs a
 // command, if that is known.
 func (f Finder) Sorter(cgroup host.Cgroup, first int, command []string) (*Sorter, error) {
-	s := &Sorter{finder: f, first: first, command: command, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}}
+	s := &Sorter{finder: f, first: first, command: command, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}, shims: map[int]bool{}}
 	own, err := f.Host.Lineage(first)
 	if err == nil {
 		s.session = own.Session
@@ -123,7 +124,7 @@ func (s *Sorter) addGuests(pids ...int) error {
 // process, which had these arguments and ran a command, has exited. What is in the session of
 // the service, if that is left, is no daemon.
 func (f Finder) SorterAfter(cgroup host.Cgroup, args, command []string) (*Sorter, error) {
-	s := &Sorter{finder: f, args: args, command: command, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}}
+	s := &Sorter{finder: f, args: args, command: command, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}, shims: map[int]bool{}}
 	pids, err := cgroup.Processes()
 	if err != nil {
 		return nil, err
@@ -147,6 +148,21 @@ func (s *Sorter) addLog(pid, first int) error {
 	}
 	for _, pipe := range pipes {
 		s.log[pipe] = true
+	}
+	return nil
+}
+
+// addShims adds the pipes of the shims that have started the processes: Podman has one for each command.
+func (s *Sorter) addShims(pids []int) error {
+	for _, pid := range pids {
+		parent, err := s.finder.Host.Parent(pid)
+		if err != nil || s.shims[parent] || slices.Contains(pids, parent) || !s.finder.Host.IsShim(parent) {
+			continue // it has exited, or has been started by another one
+		}
+		if err := s.addLog(parent, -1); err != nil {
+			return err
+		}
+		s.shims[parent] = true
 	}
 	return nil
 }
@@ -253,6 +269,9 @@ type candidate struct {
 func of(what string, pid int) string { return fmt.Sprintf("%s %d", what, pid) }
 
 func (s *Sorter) candidates(pids []int, guests []Guest, peers map[uint64]uint64) ([]*candidate, error) {
+	if err := s.addShims(pids); err != nil {
+		return nil, err
+	}
 	var found []*candidate
 	for _, pid := range pids {
 		if pid == s.first || slices.ContainsFunc(guests, func(g Guest) bool { return g.PID == pid }) {

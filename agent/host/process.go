@@ -134,18 +134,19 @@ func (h Host) KillGroup(pid int) {
 	}
 }
 
-// shimName is how the kernel names containerd-shim-runc-v2, the parent of a container's first
-// process with Docker and with containerd: it keeps 15 bytes.
-const shimName = "containerd-shim"
+// shimNames are how the kernel names the parent of a container's first process: it keeps 15 bytes of
+// containerd-shim-runc-v2, with Docker and with containerd. Podman's is the parent of one process: each
+// command that is started in a container has another one.
+var shimNames = []string{"containerd-shim", "conmon"}
 
 // IsShim reports whether a process looks like the shim of a container.
 func (h Host) IsShim(pid int) bool {
 	name, err := h.CommandName(pid)
-	return err == nil && name == shimName
+	return err == nil && slices.Contains(shimNames, name)
 }
 
 // HasShim reports whether a process is a child of a shim: the first one of a container, a command
-// that was started in it, or one whose parent exited while the container ran.
+// that was started in it, or one whose parent exited while the container or that command ran.
 func (h Host) HasShim(pid int) bool {
 	parent, err := h.Parent(pid)
 	return err == nil && h.IsShim(parent)

@@ -43,11 +43,11 @@ func open(t *testing.T, pid int) *host.Process {
 
 func TestHasShim(t *testing.T) {
 	proc := t.TempDir()
-	for pid, name := range map[int]string{1: "systemd", 5: "containerd-shim", 6: "dockerd"} {
+	for pid, name := range map[int]string{1: "systemd", 5: "containerd-shim", 6: "dockerd", 8: "conmon"} {
 		write(t, fmt.Sprintf("%s/%d/comm", proc, pid), name+"\n")
 	}
 	h := host.Host{Proc: proc}
-	for parent, want := range map[int]bool{1: false, 5: true, 6: false, 7: false} {
+	for parent, want := range map[int]bool{1: false, 5: true, 6: false, 7: false, 8: true} {
 		write(t, proc+"/9/stat", fmt.Sprintf("9 (a) b) S %d 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 100 99", parent))
 		if got := h.HasShim(9); got != want {
 			t.Errorf("child of process %d: %v", parent, got)
