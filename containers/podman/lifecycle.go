@@ -31,7 +31,12 @@ func (e *Engine) Stop(ctx context.Context, id string, grace time.Duration) error
 	doing := func() string { return "stopping container " + e.nameOf(ctx, id) }
 	stopping, cancel := context.WithTimeoutCause(ctx, time.Duration(seconds)*time.Second+containers.KillTime, containers.ErrNotKilled)
 	defer cancel()
-	c, err := e.inspect(stopping, id)
+	cleaning, err := pending(id)
+	closeAll(cleaning) // they only had to get the usual priority
+	var c inspected
+	if err == nil {
+		c, err = e.inspect(stopping, id)
+	}
 	if err == nil && c.State.Status == "paused" {
 		// Podman would refuse to stop it.
 		err = e.libpod.do(stopping, http.MethodPost, "containers/"+id+"/unpause", nil, nil, nil)
