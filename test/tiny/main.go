@@ -142,6 +142,7 @@ func run(args []string) {
 		fmt.Println("tiny leaves")
 		os.Exit(4)
 	case "jam":
+		runtime.LockOSThread() // if the first thread were to write, it would keep the arguments when it is killed
 		go jam(args[1])
 		if args[2] != "" {
 			go serve(args[2], "")
