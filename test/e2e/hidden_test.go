@@ -36,6 +36,18 @@ func TestHiddenContainers(t *testing.T) {
 			answer(t, "127.0.0.1:7003")
 		})
 	})
+	if nodetest.WithPodman {
+		t.Run("podman", func(t *testing.T) {
+			registry := machine.NewRegistry(t)
+			p := &protocol{engine: nodetest.OnPodman(machine.NewPodman(t, registry)), registry: registry}
+			hiddenContainers(t, p, func(n *testNode, do func(*testNode)) { // another data directory
+				node, hidden := *n.Node, *n
+				node.Socket = machine.NewPodman(t, registry).Socket
+				hidden.Node = &node
+				do(&hidden)
+			})
+		})
+	}
 	t.Run("containerd", func(t *testing.T) {
 		p := &protocol{engine: nodetest.OnContainerd(machine.NewContainerd(t)), registry: machine.NewRegistry(t)}
 		hiddenContainers(t, p, func(n *testNode, do func(*testNode)) {
@@ -73,9 +85,14 @@ func hiddenContainers(t *testing.T, p *protocol, hide func(*testNode, func(*test
 // They undo nothing while its containers run, and a recovery on the right engine rolls it back.
 func TestAnotherEngine(t *testing.T) {
 	onEach(t, func(t *testing.T, p *protocol) {
-		another := nodetest.OnDocker(machine.Dockerd(t)).Address
-		if p.engine.Name == "containerd" {
+		var another string
+		switch p.engine.Name {
+		case "docker":
+			another = machine.Dockerd(t).Socket
+		case "containerd":
 			another = strings.Replace(p.engine.Address, "namespace=", "namespace=another-", 1)
+		case "podman":
+			another = machine.NewPodman(t, p.registry).Socket
 		}
 		for _, tag := range []string{"v1", "v2"} {
 			pushTiny(t, p.registry, "test/tiny", tag)

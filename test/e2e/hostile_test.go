@@ -41,9 +41,10 @@ func TestHostileContainers(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) { scenario(t, newHostile(t, p)) })
 		}
-		if p.engine.Name == "containerd" {
+		switch p.engine.Name {
+		case "containerd":
 			t.Run("a restart that waits for a list of users is ended", func(t *testing.T) { waitingRestart(t, newHostile(t, p)) })
-		} else { // it is Docker itself that waits
+		case "docker": // it is Docker itself that waits
 			t.Run("a list of users that Docker waits for is removed", func(t *testing.T) { waitingDocker(t, newHostile(t, p), p.engine) })
 		}
 	})
