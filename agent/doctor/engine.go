@@ -35,12 +35,12 @@ func checkLiveRestore(info containers.Info) Check {
 	return Check{Name: "live-restore", Level: Fine, Text: "services survive a restart of the engine"}
 }
 
-// bootUnits are where systemd finds that a unit is started at each boot: as systemctl enable makes it, and
-// the unit that kollet bootstrap installs for a node with Podman, which wants it.
+// restartUnit starts Podman's containers, either at each boot, as systemctl enable makes it, or
+// because the unit that kollet bootstrap installs for a node with Podman names it in Wants=.
 const (
-	restartUnit   = "podman-restart.service"
-	enabledByUser = "/etc/systemd/system/default.target.wants/" + restartUnit
-	recoverUnit   = "/etc/systemd/system/kollet-recover.service"
+	restartUnit = "podman-restart.service"
+	enabledUnit = "/etc/systemd/system/default.target.wants/" + restartUnit
+	recoverUnit = "/etc/systemd/system/kollet-recover.service"
 )
 
 // checkBoot: Podman runs nothing by itself, so its containers run again after a boot only if
@@ -49,7 +49,7 @@ func checkBoot(h host.Host) Check {
 	switch {
 	case !h.RunsSystemd():
 		return Check{"boot", Warning, "without systemd nothing starts Podman's containers after a boot", "have the init system run `podman start --all --filter should-start-on-boot=true` before `kollet recover`"}
-	case h.HasFile(enabledByUser) || wants(h, recoverUnit, restartUnit):
+	case h.HasFile(enabledUnit) || wants(h, recoverUnit, restartUnit):
 		return Check{Name: "boot", Level: Fine, Text: restartUnit + " starts services again after a boot"}
 	}
 	return Check{"boot", Warning, "nothing starts Podman's containers after a boot", "systemctl enable " + restartUnit}
