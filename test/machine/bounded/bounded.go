@@ -61,9 +61,14 @@ func Main(args []string) (status int) {
 
 func run(args []string) error {
 	if path := document(args[1:]); path != "" {
-		if err := limit(path, Missing()); err != nil {
+		edited, err := ownCopy(path)
+		if err == nil {
+			err = limit(edited, Missing())
+		}
+		if err != nil {
 			return err
 		}
+		args = replaced(args, filepath.Dir(path), filepath.Dir(edited))
 	}
 	runc, err := exec.LookPath("runc")
 	if errors.Is(err, exec.ErrNotFound) {
@@ -108,6 +113,42 @@ func value(args []string, long, short string) string {
 		}
 	}
 	return ""
+}
+
+// podmans is the directory of a container in which Podman has the specification. It reads it again to
+// say what the container's settings are.
+const podmans = "userdata"
+
+// ownCopy returns the path of a specification that may be edited: a copy of Podman's, in a
+// bundle of its own. Podman names the root file system by its whole path.
+func ownCopy(path string) (string, error) {
+	bundle, name := filepath.Split(path)
+	if filepath.Base(bundle) != podmans {
+		return path, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the specification for runc: %w", err)
+	}
+	copied := filepath.Join(bundle, "bounded", name)
+	if err = os.MkdirAll(filepath.Dir(copied), 0o700); err == nil {
+		err = os.WriteFile(copied, text, 0o600)
+	}
+	if err != nil {
+		return "", fmt.Errorf("copy the specification for runc: %w", err)
+	}
+	return copied, nil
+}
+
+// replaced returns arguments of which one may be a bundle with another bundle.
+func replaced(args []string, bundle, by string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if arg == bundle && bundle != by && i > 0 && strings.HasPrefix(args[i-1], "-") {
+			args[i] = by
+		}
+	}
+	return args
 }
 
 // limit removes the missing capabilities from the file at path.

@@ -101,6 +101,31 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// Podman's specification stays as it is, and runc gets another one.
+func TestOwnCopy(t *testing.T) {
+	for dir, want := range map[string]string{"userdata": "userdata/bounded/config.json", "bundle": "bundle/config.json"} {
+		root := t.TempDir()
+		path := filepath.Join(root, dir, "config.json")
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(`{"process":{}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ownCopy(path)
+		if err != nil || got != filepath.Join(root, want) {
+			t.Fatalf("%s, %v, want %s", got, err, want)
+		}
+		if text, err := os.ReadFile(got); string(text) != `{"process":{}}` {
+			t.Errorf("got %s, %v", text, err)
+		}
+		args := replaced([]string{"create", "--bundle", filepath.Dir(path), "id"}, filepath.Dir(path), filepath.Dir(got))
+		if document(args) != got {
+			t.Errorf("runc %q", args)
+		}
+	}
+}
+
 // Each capability of the kernel is either missing or in this process's bounding set.
 func TestMissing(t *testing.T) {
 	missing := Missing()
