@@ -145,8 +145,9 @@ func TestManualChanges(t *testing.T) {
 	if want := "renamed always map[A:2 NEW:y] [SYS_ADMIN] [mem_limit=128m] 0 []"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	_, err = engine.Inspect(t.Context(), "ab")
-	if !errors.Is(err, containers.ErrNotFound) {
-		t.Errorf("part of an id: %v", err)
+	for _, id := range []string{"ab", ""} {
+		if _, err = engine.Inspect(t.Context(), id); !errors.Is(err, containers.ErrNotFound) {
+			t.Errorf("id %q: %v", id, err)
+		}
 	}
 }

@@ -111,6 +111,9 @@ func (e *Engine) Inspect(ctx context.Context, id string) (containers.Container, 
 
 func (e *Engine) inspect(ctx context.Context, id string) (inspected, error) {
 	var c inspected
+	if id == "" { // Podman would list all
+		return c, fmt.Errorf("no container has an empty id: %w", errdefs.ErrNotFound)
+	}
 	err := e.libpod.get(ctx, "containers/"+url.PathEscape(id)+"/json", nil, &c)
 	return c, err
 }

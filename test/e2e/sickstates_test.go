@@ -88,8 +88,11 @@ var ailments = map[string]ailment{
 		if err := s.Engine.Remove(context.Background(), c.ID); err == nil {
 			s.T.Fatal("the container was removed")
 		}
-		if s.engine.Name == "docker" {
+		switch s.engine.Name {
+		case "docker":
 			contains(s.T, s.inspect(c), `"Status": "dead"`)
+		case "podman":
+			contains(s.T, run(s.T, s.engine.Docker("ps", "--all", "--external", "--no-trunc")), c.ID)
 		}
 	}},
 	"replaced": {begin: func(s *sickNode, c containers.Container) {
