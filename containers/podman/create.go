@@ -81,20 +81,32 @@ func (e *Engine) makeVolumes(ctx context.Context, mounts []containers.Mount) ([]
 		if m.Type != containers.Volume || slices.Contains(made, m.Source) {
 			continue
 		}
-		err := e.libpod.get(ctx, "volumes/"+m.Source+"/json", nil, nil)
-		if err == nil {
-			continue
-		}
-		if errdefs.IsNotFound(err) {
-			body := map[string]any{"Name": m.Source, "Label": map[string]string{volumeLabel: "true"}}
-			err = e.libpod.do(ctx, http.MethodPost, "volumes/create", nil, body, nil)
-		}
+		isNew, err := e.makeVolume(ctx, m.Source)
 		if err != nil {
 			return made, err
 		}
-		made = append(made, m.Source)
+		if isNew {
+			made = append(made, m.Source)
+		}
 	}
 	return made, nil
+}
+
+// makeVolume creates a named volume, unless it exists: another container may be created with it at
+// the same time.
+func (e *Engine) makeVolume(ctx context.Context, name string) (isNew bool, err error) {
+	find := func() error { return e.libpod.get(ctx, "volumes/"+name+"/json", nil, nil) }
+	if err := find(); err == nil || !errdefs.IsNotFound(err) {
+		return false, err
+	}
+	body := map[string]any{"Name": name, "Label": map[string]string{volumeLabel: "true"}}
+	if err := e.libpod.do(ctx, http.MethodPost, "volumes/create", nil, body, nil); err != nil {
+		if find() == nil {
+			return false, nil
+		}
+		return false, err
+	}
+	return true, nil
 }
 
 // create sends the request, and waits for the answer even if ctx ends: Podman continues with a

@@ -151,3 +151,26 @@ func TestManualChanges(t *testing.T) {
 		}
 	}
 }
+
+// Two containers with the same new volume may be created at once.
+func TestVolumeOfTwo(t *testing.T) {
+	found := 0
+	engine := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/volumes/data/json"):
+			if found++; found == 1 {
+				http.Error(w, `{"message":"no such volume"}`, http.StatusNotFound)
+			}
+		case strings.HasSuffix(r.URL.Path, "/volumes/create"):
+			http.Error(w, `{"message":"volume already exists"}`, http.StatusInternalServerError)
+		case strings.HasSuffix(r.URL.Path, "/containers/create"):
+			fmt.Fprint(w, `{"Id":"abc"}`)
+		default:
+			t.Errorf("%s %s", r.Method, r.URL.Path)
+		}
+	}))
+	spec := containers.Spec{Name: "nova", Image: "sha256:" + strings.Repeat("1", 64), Mounts: []containers.Mount{{Type: containers.Volume, Source: "data", Target: "/data"}}}
+	if id, err := engine.Create(t.Context(), spec); id != "abc" || err != nil {
+		t.Errorf("%q, %v", id, err)
+	}
+}

@@ -248,7 +248,11 @@ func (s *sickNode) untagged() {
 	ref := s.registry.Addr + "/test/tiny:v1"
 	was, err := s.Engine.Image(s.T.Context(), ref)
 	check(s.T, err)
-	run(s.T, s.engine.Forget(ref))
+	forget := s.engine.Forget(ref)
+	if s.engine.Name == "podman" { // it would keep the name with the digest
+		forget = s.engine.Docker("untag", was.ID)
+	}
+	run(s.T, forget)
 	if now, err := s.Engine.Image(s.T.Context(), was.ID); err != nil || now.Digest != "" {
 		s.T.Fatalf("the image is %+v, %v", now, err)
 	}
