@@ -39,7 +39,11 @@ func TestSickNode(t *testing.T) {
 		s.configure("serve")
 		s.Must(0, "bootstrap")
 		for _, row := range rows {
-			if row.state != hung {
+			switch {
+			case row.state == hung:
+			case row.state == imageGone && engine.Name == "podman":
+				t.Run(row.state, func(t *testing.T) { t.Skip("podman removes an image only with the containers that use it") })
+			default:
 				t.Run(row.state, func(t *testing.T) { s.in(t).survives(row) })
 			}
 		}

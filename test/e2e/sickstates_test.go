@@ -28,6 +28,9 @@ func (a ailment) cure(s *sickNode) {
 	}
 }
 
+// imageGone is the state of a service whose image was removed while its container runs.
+const imageGone = "image gone"
+
 // ailments are the states that docs/reliability.md lists.
 var ailments = map[string]ailment{
 	"running": {begin: func(*sickNode, containers.Container) {}},
@@ -58,7 +61,7 @@ var ailments = map[string]ailment{
 			return now.State == containers.StateRunning && now.Restarts > 0
 		})
 	}},
-	"image gone": {begin: func(s *sickNode, c containers.Container) {
+	imageGone: {begin: func(s *sickNode, c containers.Container) {
 		check(s.T, s.Engine.Stop(context.Background(), c.ID, time.Minute)) // Docker keeps it for a container that runs
 		run(s.T, s.engine.Forget(c.ImageID))
 		if _, err := s.Engine.Image(context.Background(), c.ImageID); !errors.Is(err, containers.ErrNotFound) {
