@@ -1,6 +1,7 @@
 package podman_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/containers"
 	"github.com/kollet/kollet/containers/podman"
@@ -97,6 +99,28 @@ func TestInfoOfContainer(t *testing.T) {
 	info, err := engine.Info(t.Context())
 	if err != nil || info.Root != "/srv/containers" || !strings.HasPrefix(info.Cgroups, "systemd, v") {
 		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// A caller that gives up and asks again gets the answer to the first question.
+func TestSlowInfo(t *testing.T) {
+	asked, answer := 0, make(chan struct{})
+	engine := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Libpod-API-Version", "5.8.1")
+		if path.Base(r.URL.Path) == "info" {
+			asked++
+			<-answer
+		}
+		fmt.Fprint(w, podmanInfo(r, `{"store":{"graphRoot":"/srv"}}`))
+	}))
+	impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := engine.Info(impatient); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	close(answer)
+	if info, err := engine.Info(t.Context()); err != nil || info.Root != "/srv" || asked != 1 {
+		t.Errorf("%+v, %v, asked %d times", info, err, asked)
 	}
 }
 

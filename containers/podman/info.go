@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
@@ -73,8 +74,45 @@ type settings struct {
 	rootless bool
 }
 
-// settings asks Podman.
+// askTime bounds how long Podman is asked for its settings. A caller may give up much earlier, and ask
+// again for the same answer.
+const askTime = 2 * time.Minute
+
+// question is a question for Podman's settings, and its answer when done is closed.
+type question struct {
+	done     chan struct{}
+	settings settings
+	err      error
+}
+
+// settings asks Podman once.
 func (e *Engine) settings(ctx context.Context) (settings, error) {
+	e.mutex.Lock()
+	q := e.asked
+	if q == nil {
+		q = &question{done: make(chan struct{})}
+		e.asked = q
+		go func() {
+			asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
+			defer cancel()
+			defer close(q.done)
+			if q.settings, q.err = e.askSettings(asking); q.err != nil {
+				e.mutex.Lock()
+				e.asked = nil
+				e.mutex.Unlock()
+			}
+		}()
+	}
+	e.mutex.Unlock()
+	select {
+	case <-q.done:
+		return q.settings, q.err
+	case <-ctx.Done():
+		return settings{}, ctx.Err()
+	}
+}
+
+func (e *Engine) askSettings(ctx context.Context) (settings, error) {
 	var info struct {
 		Host struct {
 			CgroupManager string `json:"cgroupManager"`

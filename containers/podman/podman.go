@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
@@ -28,6 +29,9 @@ const hostVariable = "CONTAINER_HOST"
 type Engine struct {
 	*docker.Engine // what Podman serves through Docker's API
 	libpod         client
+
+	mutex sync.Mutex
+	asked *question // for its settings
 }
 
 var _ containers.Engine = (*Engine)(nil)
