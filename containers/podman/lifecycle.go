@@ -93,14 +93,27 @@ func (e *Engine) Update(ctx context.Context, id, name string, restart containers
 	return nil
 }
 
-// setPolicy sets a restart policy.
+// setPolicy sets a restart policy. Podman removes all limits that the request does not have
+// (pkg/api/handlers/libpod/containers.go, UpdateContainer and parseRLimits).
 func (e *Engine) setPolicy(ctx context.Context, id string, policy containers.Restart) error {
+	var c inspected
 	return docker.ChangePolicy(func() (int, bool, error) {
-		c, err := e.inspect(ctx, id)
+		var err error
+		c, err = e.inspect(ctx, id)
 		return c.State.Pid, c.policy() != containers.RestartNo, err
 	}, func() error {
-		return e.libpod.do(ctx, http.MethodPost, "containers/"+id+"/update", url.Values{"restartPolicy": {string(policy)}}, struct{}{}, nil)
+		return e.libpod.do(ctx, http.MethodPost, "containers/"+id+"/update", url.Values{"restartPolicy": {string(policy)}}, c.limits(), nil)
 	})
+}
+
+// limits is the body of a request that leaves a container's limits as they are.
+func (c inspected) limits() map[string][]ulimit {
+	created, _ := c.created()
+	all := []ulimit{}
+	for _, u := range c.HostConfig.ulimits(created.Ulimits) {
+		all = append(all, ulimit{Type: u.Name, Hard: u.Hard, Soft: u.Soft})
+	}
+	return map[string][]ulimit{"r_limits": all}
 }
 
 // Remove removes a stopped container and its anonymous volumes, which its image declares.

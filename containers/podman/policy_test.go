@@ -2,6 +2,7 @@ package podman_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -75,5 +76,25 @@ func TestUpdateAwaitsPendingRestarts(t *testing.T) {
 		if err := <-updated; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Podman forgets the limits that the change of a policy does not name.
+func TestUpdateKeepsLimits(t *testing.T) {
+	const label = `{\"ulimits\":[{\"name\":\"nofile\",\"soft\":10,\"hard\":20}]}`
+	body := ""
+	engine := connect(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/update") {
+			text, _ := io.ReadAll(r.Body)
+			body = string(text)
+		}
+		fmt.Fprint(w, `{"Id":"1","Name":"alpha","Config":{"Labels":{"org.kollet.spec":"`+label+`"}},"State":{"Status":"running"},
+			"HostConfig":{"RestartPolicy":{"Name":"no"},"Ulimits":[{"Name":"RLIMIT_NOFILE","Soft":10,"Hard":20},{"Name":"RLIMIT_NPROC","Soft":1,"Hard":1},{"Name":"RLIMIT_MEMLOCK","Soft":-1,"Hard":-1}]}}`)
+	}))
+	if err := engine.Update(t.Context(), "1", "alpha", containers.RestartAlways); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"r_limits":[{"type":"nofile","hard":20,"soft":10},{"type":"memlock","hard":-1,"soft":-1}]}`; body != want {
+		t.Errorf("got  %s\nwant %s", body, want)
 	}
 }
