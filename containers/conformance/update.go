@@ -68,6 +68,14 @@ var updateTests = []test{
 		wantError(t, s.Engine.Update(t.Context(), id, other.Name, containers.RestartUnlessStopped), other.Name)
 		wantSpec(t, s.inspect(t, id), spec)
 	}},
+	{"limits of processes stay when the policy changes", func(t *testing.T, s *suite) {
+		spec := s.script(forever)
+		spec.Ulimits = []containers.Ulimit{{Name: "nofile", Soft: 321, Hard: 654}, {Name: "core", Soft: 0, Hard: 0}}
+		id := s.start(t, spec)
+		spec.Restart = containers.RestartUnlessStopped
+		must(t, s.Engine.Update(t.Context(), id, spec.Name, spec.Restart))
+		wantSpec(t, s.inspect(t, id), spec)
+	}},
 	{"stopped container stays stopped", func(t *testing.T, s *suite) {
 		spec := s.script(forever)
 		spec.Restart = containers.RestartUnlessStopped
