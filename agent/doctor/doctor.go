@@ -45,6 +45,7 @@ func Run(ctx context.Context, n *node.Node) []Check {
 	checks = append(checks, checkShared(n.Host, services)...)
 	checks = append(checks, checkOpenStack(ctx, n, services)...)
 	if engine.Level != Bad {
+		checks = append(checks, checkKolla(ctx, n, services)...)
 		checks = append(checks, checkServices(ctx, n, services)...)
 	}
 	return checks
@@ -56,6 +57,7 @@ func Precheck(ctx context.Context, n *node.Node, services []generation.Service) 
 	engine, info := checkEngine(ctx, n)
 	checks := []Check{engine, CheckDisk(n.Host, n.State())}
 	if engine.Level != Bad {
+		checks = append(checks, checkKolla(ctx, n, services)...) // says more than that of libvirt
 		checks = append(checks, CheckDisk(n.Host, info.Root), checkHostLibvirt(ctx, n))
 	}
 	checks = append(checks, checkShared(n.Host, services)...)

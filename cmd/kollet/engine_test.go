@@ -38,7 +38,11 @@ func (engine) Image(_ context.Context, ref string) (containers.Image, error) {
 	if strings.Contains(ref, "remote") && err != nil || strings.Contains(ref, "absent") || strings.Contains(ref, "endless") {
 		return containers.Image{}, fmt.Errorf("image %s: %w", ref, containers.ErrNotFound)
 	}
-	return containers.Image{ID: "sha256:" + strings.TrimPrefix(ref, "sha256:"), Entrypoint: []string{"/serve"}}, nil
+	image := containers.Image{ID: "sha256:" + strings.TrimPrefix(ref, "sha256:"), Entrypoint: []string{"/serve"}}
+	if strings.Contains(ref, "kolla") {
+		image.Command = []string{"kolla_start"}
+	}
+	return image, nil
 }
 
 func (engine) Pull(ctx context.Context, ref string, progress func(containers.Progress)) (containers.Image, error) {
@@ -85,8 +89,15 @@ func (engine) Inspect(_ context.Context, id string) (containers.Container, error
 }
 
 // List finds the containers of a generation's services where the variable
-// SERVICES_RUN is set.
+// SERVICES_RUN is set, and one of kolla-ansible where KOLLA_CONFIG is its directory with
+// config files.
 func (engine) List(_ context.Context, labels map[string]string) ([]containers.Container, error) {
+	if dir := os.Getenv("KOLLA_CONFIG"); dir != "" && labels == nil {
+		return []containers.Container{{ID: "1", ImageID: "sha256:kolla:1", State: containers.StateRunning, Spec: containers.Spec{
+			Name: "nova_compute", Image: "kolla:1", NetworkMode: "host", Env: map[string]string{"KOLLA_SERVICE_NAME": "nova-compute"},
+			Mounts: []containers.Mount{{Type: containers.Bind, Source: dir, Target: "/var/lib/kolla/config_files"}},
+		}}}, nil
+	}
 	if os.Getenv("SERVICES_RUN") == "" || labels[node.LabelService] == "" {
 		return nil, nil
 	}

@@ -32,7 +32,7 @@ log writers of containers on containerd.` + exitHelp(nil, exitDone, exitFailed, 
 	a.flags.add(root.PersistentFlags())
 	complete(root, "output", view.Formats)
 	root.AddCommand(
-		a.bootstrap(), a.plan(), a.pull(), a.upgrade(), a.rollback(), a.recover(),
+		a.bootstrap(), a.adopt(), a.plan(), a.pull(), a.upgrade(), a.rollback(), a.recover(),
 		a.status(), a.verify(), a.history(), a.guests(), a.doctor(),
 		a.render(), a.userdata(), a.seed(), a.gc(), a.logs(), a.exec(), a.version(),
 		a.nodeFileTopic(), a.exitCodesTopic(),

@@ -22,18 +22,19 @@ const module = "github.com/kollet/kollet"
 // Dependencies point one way: from cmd to agent to containers and configs, which do not
 // import each other. agent/host, which reads the machine, is below all of them.
 var allowed = map[string][]string{
-	"cmd/kollet": {"agent", "agent/doctor", "agent/durable", "agent/firstboot", "agent/format", "agent/generation", "agent/host", "agent/journal",
+	"cmd/kollet": {"agent", "agent/adopt", "agent/doctor", "agent/durable", "agent/firstboot", "agent/format", "agent/generation", "agent/host", "agent/journal",
 		"agent/node", "agent/nodefile", "agent/seed", "agent/target", "agent/upgrade", "agent/userdata", "cmd/kollet/reference", "cmd/kollet/view",
 		"configs/report", "containers", "containers/containerd", "containers/deadline", "containers/docker", "containers/podman"},
-	"cmd/kollet/view":      {"agent", "agent/doctor", "agent/journal", "agent/node", "agent/nodefile", "agent/plan", "agent/printable", "agent/seed", "agent/target", "agent/upgrade", "agent/userdata"},
+	"cmd/kollet/view":      {"agent", "agent/adopt", "agent/doctor", "agent/journal", "agent/node", "agent/nodefile", "agent/plan", "agent/printable", "agent/seed", "agent/target", "agent/upgrade", "agent/userdata"},
 	"cmd/kollet/reference": {"agent/nodefile", "configs"},
 	"cmd/kollet-start":     {"agent/gate"}, // keeps the program small
 
-	"agent": {"agent/doctor", "agent/fetch", "agent/firstboot", "agent/fit", "agent/generation", "agent/guest", "agent/health", "agent/host", "agent/journal",
+	"agent": {"agent/adopt", "agent/doctor", "agent/fetch", "agent/firstboot", "agent/fit", "agent/generation", "agent/guest", "agent/health", "agent/host", "agent/journal",
 		"agent/node", "agent/nodefile", "agent/plan", "agent/quiesce", "agent/target", "agent/upgrade", "containers", "containers/failure"},
 	"agent/upgrade": {"agent/doctor", "agent/durable", "agent/fetch", "agent/fit", "agent/format", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/health", "agent/host",
 		"agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/plan", "agent/printable", "agent/quiesce", "agent/target", "configs/ini", "containers"},
-	"agent/doctor": {"agent/generation", "agent/health", "agent/host", "agent/node", "agent/nodefile", "agent/openstack", "agent/quiesce", "agent/target", "containers"},
+	"agent/doctor": {"agent/adopt", "agent/generation", "agent/health", "agent/host", "agent/node", "agent/nodefile", "agent/openstack", "agent/quiesce", "agent/target", "containers"},
+	"agent/adopt":  {"agent/gate", "agent/node", "agent/nodefile", "agent/wary", "configs", "configs/report", "containers"},
 	"agent/fetch":  {"agent/archive", "agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},
 	"agent/plan":   {"agent/generation", "agent/node", "agent/printable", "agent/target", "agent/wary", "containers"},
 	"agent/target": {"agent/generation", "agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/wary", "configs", "configs/redact", "configs/report", "containers"},

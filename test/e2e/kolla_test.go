@@ -30,14 +30,32 @@ command=$(cat /run_command)
 sudo kolla_copy_cacerts
 . /usr/local/bin/kolla_extend_start
 exec $command`,
-	// kollet-start has copied everything, so there is nothing to do.
-	"kolla_set_configs": `[ "$(id -u) $KOLLA_CONFIG_STRATEGY" = "0 COPY_ONCE" ]
-[ -e /configured ]`,
+	// kollet-start has copied everything, so there is nothing to do. In a container of
+	// kolla-ansible there is, and each entry of config.json is one line.
+	"kolla_set_configs": `[ "$(id -u)" = 0 ]
+if [ "$KOLLA_CONFIG_STRATEGY" = COPY_ONCE ]; then
+	[ -e /configured ]
+	exit
+fi
+[ "$KOLLA_CONFIG_STRATEGY" = COPY_ALWAYS ]
+description=/var/lib/kolla/config_files/config.json
+sed -n 's/.*"command": "\([^"]*\)".*/\1/p' $description >/run_command
+sed -n 's/.*"source": "\([^"]*\)", "dest": "\([^"]*\)", "owner": "\([^"]*\)", "perm": "\([^"]*\)".*/\1 \2 \3 \4/p' $description |
+while read -r source dest owner perm; do
+	mkdir -p "${dest%/*}"
+	cp "$source" "$dest"
+	chown "$owner" "$dest"
+	chmod "$perm" "$dest"
+done
+mkdir -p /etc/kolla/defaults /var/lib/nova
+chown nova /var/lib/nova
+touch /etc/kolla/defaults/state`,
 	"kolla_copy_cacerts": `[ "$(id -u)" = 0 ]
 [ -e /etc/kolla/defaults/state ]
 when=staged
 [ ! -e /.kollet/gate/open ] || when=started
 for ca in /var/lib/kolla/share/ca-certificates/*; do
+	[ -e "$ca" ] || continue
 	! cmp -s "$ca" "/etc/trusted-${ca##*/}" || continue
 	cp "$ca" "/etc/trusted-${ca##*/}"
 	echo "$when" >>/etc/trusted

@@ -1,0 +1,252 @@
+// Package adopt works out how a node that kolla-ansible runs becomes one of kollet: it
+// reads kolla-ansible's containers and their configuration, and writes a node file with
+// the same services. It changes nothing.
+//
+// Everything that the node file cannot say is a finding: what blocks a take-over, what is
+// left to kolla-ansible, and what will differ. Nothing is left out silently.
+package adopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/configs"
+	"github.com/kollet/kollet/configs/report"
+	"github.com/kollet/kollet/containers"
+)
+
+// Options choose what is taken over.
+type Options struct {
+	Include []string // containers that would stay otherwise
+	Exclude []string // containers that stay
+}
+
+// Proposal is a node file with the services of kolla-ansible's containers, and what an operator
+// should know about it.
+type Proposal struct {
+	NodeFile string    `json:"node_file"`
+	Services []Service `json:"services"` // in the order of their names
+	Blocked  []Finding `json:"blocked"`  // nothing can be taken over because of these
+	Stays    []Finding `json:"stays"`    // left to kolla-ansible
+	Differs  []Finding `json:"differs"`  // will not be as before
+}
+
+// Service is a container that is taken over.
+type Service struct {
+	Name      string `json:"name"`
+	Container string `json:"container"`
+	ID        string `json:"id"`
+	Image     string `json:"image"`
+}
+
+// Finding is about a container, or about all if it names none.
+type Finding struct {
+	Container string `json:"container,omitempty"`
+	Text      string `json:"text"`
+	Remedy    string `json:"remedy,omitempty"`
+}
+
+func (f Finding) String() string {
+	text := f.Text
+	if f.Container != "" {
+		text = f.Container + ": " + text
+	}
+	if f.Remedy != "" {
+		text += "; " + f.Remedy
+	}
+	return text
+}
+
+// ErrNothing means that there is nothing to take over.
+var ErrNothing = errors.New("this engine has no containers of kolla-ansible; if it is not the one that kolla-ansible uses, give its address with --engine")
+
+// found is a container of kolla-ansible, with all that is read of it.
+type found struct {
+	container containers.Container
+	image     containers.Image // that it was created from
+	tag       containers.Image // that its image's name means now
+	config    description      // its config.json
+	dir       string           // on the host, with its config files
+	path      string           // of dir in a node file: below the node's root
+	err       error            // why config.json cannot be read
+}
+
+// Read reads the containers of kolla-ansible on a node's engine, and proposes a node file.
+func Read(ctx context.Context, n *node.Node, opts Options) (Proposal, error) {
+	info, err := n.Engine.Info(ctx)
+	if err != nil {
+		return Proposal{}, err
+	}
+	if info.Name != "docker" {
+		return Proposal{}, node.BadInput{Err: fmt.Errorf("kolla-ansible's containers cannot be taken over on %s; only Docker is supported", info.Name)}
+	}
+	all, err := n.Engine.List(ctx, nil)
+	if err != nil {
+		return Proposal{}, err
+	}
+	all = slices.DeleteFunc(all, func(c containers.Container) bool { return !IsKolla(c) })
+	if len(all) == 0 {
+		return Proposal{}, ErrNothing
+	}
+	if err := opts.check(all); err != nil {
+		return Proposal{}, node.BadInput{Err: err}
+	}
+	slices.SortFunc(all, func(a, b containers.Container) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	var taken []found
+	var stays []Finding
+	for _, c := range all {
+		if why := opts.stays(c); why != "" {
+			stays = append(stays, Finding{Container: c.Spec.Name, Text: why})
+			continue
+		}
+		f, err := look(ctx, n, c)
+		if err != nil {
+			return Proposal{}, err
+		}
+		taken = append(taken, f)
+	}
+	return propose(n, taken, stays)
+}
+
+// IsKolla reports whether kolla-ansible made a container: all of its containers have the
+// variable or the mount (kolla-ansible: module_utils/kolla_container_worker.py and
+// group_vars). Those of kollet have them too.
+func IsKolla(c containers.Container) bool {
+	if c.Spec.Labels[node.LabelNode] != "" {
+		return false
+	}
+	_, named := c.Spec.Env[serviceVariable]
+	return named || slices.ContainsFunc(c.Spec.Mounts, isConfigMount)
+}
+
+func isConfigMount(m containers.Mount) bool { return filepath.Clean(m.Target) == gate.Config }
+
+// check refuses names that no container has.
+func (o Options) check(all []containers.Container) error {
+	var names []string
+	for _, c := range all {
+		names = append(names, c.Spec.Name)
+	}
+	for _, given := range []struct {
+		flag  string
+		names []string
+	}{{"--include", o.Include}, {"--exclude", o.Exclude}} {
+		for _, name := range given.names {
+			if !slices.Contains(names, name) {
+				return fmt.Errorf("%s %s: kolla-ansible has no such container on this node%s", given.flag, name, report.DidYouMean(name, names))
+			}
+		}
+	}
+	return nil
+}
+
+// stays says why a container is left to kolla-ansible; empty if it is not.
+func (o Options) stays(c containers.Container) string {
+	const unless = "; --include " // takes it over
+	name := c.Spec.Name
+	switch {
+	case slices.Contains(o.Exclude, name):
+		return "left to kolla-ansible by --exclude"
+	case slices.Contains(o.Include, name):
+		return ""
+	case tools[name] != "":
+		return tools[name] + unless + name + " takes it over too"
+	case !isCompute(name):
+		return "not one of a compute node's services" + unless + name + " takes it over too"
+	}
+	return ""
+}
+
+// look reads what belongs to a container.
+func look(ctx context.Context, n *node.Node, c containers.Container) (found, error) {
+	f := found{container: c}
+	for _, image := range []struct {
+		ref  string
+		into *containers.Image
+	}{{c.ImageID, &f.image}, {c.Spec.Image, &f.tag}} {
+		got, err := n.Engine.Image(ctx, image.ref)
+		if err != nil && !errors.Is(err, containers.ErrNotFound) {
+			return f, err
+		}
+		*image.into = got
+	}
+	at := slices.IndexFunc(c.Spec.Mounts, isConfigMount)
+	if at < 0 {
+		return f, nil
+	}
+	f.dir = c.Spec.Mounts[at].Source
+	f.path = strings.TrimPrefix(f.dir, n.Root)
+	f.config, f.err = readDescription(f.dir)
+	return f, nil
+}
+
+// propose writes the node file for some containers.
+func propose(n *node.Node, taken []found, stays []Finding) (Proposal, error) {
+	p := Proposal{Services: []Service{}, Blocked: []Finding{}, Stays: stays, Differs: slices.Clone(general)}
+	if p.Stays == nil {
+		p.Stays = []Finding{}
+	}
+	known, err := profiled()
+	if err != nil {
+		return p, err
+	}
+	var services []translated
+	for _, f := range taken {
+		t := translate(f)
+		p.Blocked = append(p.Blocked, t.blocked...)
+		p.Differs = append(p.Differs, t.differs...)
+		p.Services = append(p.Services, Service{Name: t.name, Container: f.container.Spec.Name, ID: f.container.ID, Image: t.service.Image})
+		services = append(services, t)
+	}
+	if len(services) == 0 {
+		p.Blocked = append(p.Blocked, Finding{Text: "no container is left to take over", Remedy: "see why each of them stays"})
+	}
+	like(services, known)
+	images := common(services)
+	p.NodeFile = text(n.Name, images, services, p)
+	if len(p.Blocked) > 0 {
+		return p, nil
+	}
+	// What kollet would refuse cannot be taken over either.
+	if _, err := nodefile.Parse(n.NodeFilePath(), []byte(p.NodeFile), configs.Profile, nodefile.Change{}); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			p.Blocked = append(p.Blocked, Finding{Text: strings.TrimSpace(line)})
+		}
+		var end strings.Builder // where it does not move the lines that it names
+		comment(&end, "Not possible, because of", p.Blocked)
+		p.NodeFile += end.String()
+	}
+	return p, nil
+}
+
+// Write writes the proposed node file. One that is there is kept.
+func (p Proposal) Write(n *node.Node) error {
+	path := n.NodeFilePath()
+	if len(p.Blocked) > 0 {
+		return fmt.Errorf("%s is not written: the node cannot be taken over", path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write the node file: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return node.BadInput{Err: fmt.Errorf("%s is there already, and is not replaced; move it away, or give another path with --node-file", path)}
+	}
+	if err != nil {
+		return fmt.Errorf("write the node file: %w", err)
+	}
+	_, err = f.WriteString(p.NodeFile)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(fmt.Errorf("write the node file: %w", err), os.Remove(path))
+	}
+	return nil
+}

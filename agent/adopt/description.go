@@ -1,0 +1,103 @@
+package adopt
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/agent/wary"
+)
+
+// description is Kolla's config.json, as kolla-ansible's templates write it: with modes in any
+// form, and with keys that only some versions know.
+type description struct {
+	Command     string `json:"command"`
+	ConfigFiles []struct {
+		Source, Dest, Owner, Perm string
+		Optional, Merge           bool
+		PreserveProperties        bool `json:"preserve_properties"`
+	} `json:"config_files"`
+	Directories []struct{ Path, Owner, Perm string }
+	Files       []struct{ Path, Owner, Perm string }
+	Permissions []struct {
+		Path, Owner, Perm string
+		Recurse           bool
+		Exclude           []string
+	}
+}
+
+// mostDescription is how large a config.json may be.
+const mostDescription = 1 << 20
+
+// readDescription reads the config.json in a directory of the host.
+func readDescription(dir string) (description, error) {
+	var d description
+	other := filepath.Join(dir, "config.yaml")
+	if _, err := os.Lstat(other); err == nil {
+		return d, fmt.Errorf("%s takes precedence over config.json, and kollet reads no config.yaml", other)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return d, err
+	}
+	name := filepath.Join(dir, "config.json")
+	data, err := wary.ReadFile(name, mostDescription)
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(data, &d); err != nil {
+		return d, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(strings.Fields(d.Command)) == 0 {
+		return d, fmt.Errorf("%s: it has no command", name)
+	}
+	return d, nil
+}
+
+// contract translates config.json into the fields of a service.
+func (t *translated) contract(d description, dir string) {
+	t.service.Command = strings.Fields(d.Command)
+	for _, f := range d.ConfigFiles {
+		source, inside := strings.CutPrefix(f.Source, gate.Config+"/")
+		if !inside {
+			t.block("config.json copies "+f.Source+", which is not in "+gate.Config, "put the file into "+dir+", or make it part of the image")
+			continue
+		}
+		c := nodefile.ConfigFile{Source: path.Join(literal(dir), source), Dest: f.Dest, Optional: f.Optional, Merge: f.Merge, PreserveProperties: f.PreserveProperties}
+		if strings.HasSuffix(source, "/") {
+			c.Source += "/"
+		}
+		if !f.PreserveProperties {
+			c.Owner, c.Perm = f.Owner, fourDigits(f.Perm)
+		}
+		t.service.Config = append(t.service.Config, c)
+	}
+	for _, d := range d.Directories {
+		t.service.Permissions = append(t.service.Permissions, nodefile.Permission{Path: strings.TrimRight(d.Path, "/") + "/", Owner: d.Owner, Perm: fourDigits(d.Perm)})
+	}
+	for _, f := range d.Files {
+		t.block("config.json creates the empty file "+f.Path+", which a node file cannot express", "have the image create it")
+	}
+	for _, p := range d.Permissions {
+		t.service.Permissions = append(t.service.Permissions, nodefile.Permission{Path: p.Path, Owner: p.Owner, Perm: fourDigits(p.Perm), Recurse: p.Recurse, Exclude: p.Exclude})
+	}
+}
+
+// literal writes a path as a pattern that matches nothing else.
+func literal(dir string) string {
+	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(dir)
+}
+
+// fourDigits returns a mode as a node file has it. Kolla takes 644, 0644 and 0o644.
+func fourDigits(perm string) string {
+	digits := strings.TrimPrefix(strings.TrimPrefix(perm, "0o"), "0O")
+	if digits != "" && len(digits) < 4 {
+		return strings.Repeat("0", 4-len(digits)) + digits
+	}
+	return digits
+}

@@ -1,0 +1,37 @@
+package adopt
+
+import (
+	"os"
+	"path"
+	"slices"
+
+	"github.com/kollet/kollet/agent/nodefile"
+)
+
+// users is the database of those who may log in to libvirt. kolla-ansible makes it in the
+// container, where it is in no volume (kolla-ansible: roles/nova-cell/handlers).
+const users = "/etc/libvirt/passwd.db"
+
+// lost is what kolla-ansible or the image has put into the container itself, and that a new
+// container does not have.
+func (t *translated) lost(f found) {
+	switch t.name {
+	case "nova-libvirt":
+		sasl := func(c nodefile.ConfigFile) bool { return c.Dest == "/etc/sasl2/libvirt.conf" }
+		if slices.ContainsFunc(t.service.Config, sasl) {
+			t.users(f)
+		}
+	case "nova-ssh":
+		t.differ("it makes new host keys: other nodes have to accept them")
+	}
+}
+
+func (t *translated) users(f found) {
+	kept := path.Join(f.dir, path.Base(users))
+	if _, err := os.Stat(kept); err != nil {
+		t.block("the users who may log in to libvirt are in this container alone", "run `docker cp "+t.container+":"+users+" "+kept+"`")
+		return
+	}
+	source := path.Join(literal(f.path), path.Base(users))
+	t.service.Config = append(t.service.Config, nodefile.ConfigFile{Source: source, Dest: users, Owner: "root", Perm: "0600"})
+}
