@@ -11,7 +11,10 @@ type Agent struct {
 }
 
 // New returns the agent of a node.
-func New(n node.Node) *Agent { return &Agent{node: &n} }
+func New(n node.Node) *Agent {
+	n.Engine = n.Recognizing()
+	return &Agent{node: &n}
+}
 
 // Root is the prefix of kollet's own paths on this node.
 func (a *Agent) Root() string { return a.node.Root }

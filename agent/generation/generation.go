@@ -13,7 +13,8 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// Generation is a full node state. Number 0 is a node without services.
+// Generation is a full node state. Number 0 is a node without services, or what ran before kollet
+// took the node over.
 type Generation struct {
 	Number   int       `json:"number"`
 	Created  time.Time `json:"created"`

@@ -115,7 +115,8 @@ func (s Store) SetCurrent(number int) error {
 // know, the error is a *format.UnknownError.
 func (s Store) Load(number int) (Generation, error) {
 	if number == 0 {
-		return Generation{}, nil
+		a, err := s.Adopted()
+		return a.Generation, err
 	}
 	var g Generation
 	path := s.manifest(number)

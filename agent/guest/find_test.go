@@ -215,3 +215,38 @@ func TestFindOfHosts(t *testing.T) {
 		t.Errorf("inside: got %v, %v", got, err)
 	}
 }
+
+// Guests of the containers that kolla-ansible created are recognised by Docker's directory of the
+// container.
+func TestFindAdopted(t *testing.T) {
+	n := newNode(t)
+	docker := filepath.Join(filepath.Dir(n.Generations), "docker/containers")
+	n.dir(docker)
+	n.Adopted = Adopted{Directory: docker, Services: map[string]string{"abc": "nova-libvirt"}}
+	n.Hosts = func(generation int, service string) bool { return generation == 0 && service == "nova-libvirt" }
+	hostname := func(pid int, name, at string) {
+		t.Helper()
+		dir := n.process(pid, qemu(name), "")
+		n.file(dir+"/mountinfo", fmt.Sprintf("100 99 0:50 / / rw - overlay overlay rw\n101 100 %s /etc/hostname rw - ext4 /dev/sda1 rw\n", at))
+	}
+	hostname(20, "a", "8:1 /state/docker/containers/abc/hostname")
+	hostname(21, "removed", "8:1 /state/docker/containers/abc/hostname//deleted")
+	hostname(30, "other", "8:1 /state/docker/containers/abd/hostname") // another container
+	hostname(31, "disk", "0:37 /state/docker/containers/abc/hostname") // a user's own file system
+	hostname(32, "elsewhere", "8:1 /home/docker/containers/abc/hostname")
+	hostname(33, "file", "8:1 /state/docker/containers/abc/hosts")
+	n.process(34, qemu("host"), "")
+	got, err := n.Find()
+	want := []Guest{{"a", "uuid-a", 20, 1020, 0, "nova-libvirt"}, {"removed", "uuid-removed", 21, 1021, 0, "nova-libvirt"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	n.Adopted.Directory += "/none"
+	if got, err := n.Find(); err != nil || len(got) != 0 {
+		t.Errorf("without Docker's directory: %v, %v", got, err)
+	}
+	n.Adopted = Adopted{}
+	if got, err := n.Find(); err != nil || len(got) != 0 {
+		t.Errorf("on a node that was not taken over: %v, %v", got, err)
+	}
+}

@@ -37,6 +37,9 @@ const (
 
 func (g Guest) canary() bool { return g.Name == CanaryName && g.UUID == CanaryUUID }
 
+// Known reports whether it is known which service of this node started the guest.
+func (g Guest) Known() bool { return g.Service != "" }
+
 // Same reports whether both are the same process, not merely the same number.
 func (g Guest) Same(other Guest) bool { return g.PID == other.PID && g.Start == other.Start }
 
@@ -47,6 +50,15 @@ type Finder struct {
 
 	// Hosts reports whether a service of a generation may start guests; nil: each may.
 	Hosts func(generation int, service string) bool
+
+	Adopted Adopted
+}
+
+// Adopted are the containers of generation 0. It was kolla-ansible that created them, so they have no
+// gate.
+type Adopted struct {
+	Services  map[string]string // by the id of the container
+	Directory string            // in which Docker has a directory of each container's, named after its id
 }
 
 // Find returns the guests of this node, sorted by name. A guest is recognised by
@@ -83,7 +95,7 @@ func (f Finder) Inside(pids []int) ([]Guest, error) {
 
 // ours reports whether a service of this node that may start guests has started one.
 func (f Finder) ours(g Guest) bool {
-	return g.Generation > 0 && (f.Hosts == nil || f.Hosts(g.Generation, g.Service))
+	return g.Known() && (f.Hosts == nil || f.Hosts(g.Generation, g.Service))
 }
 
 // Canaries returns the processes of canaries that containers of this node started.
@@ -139,8 +151,12 @@ func (f Finder) inspect(pid int) (Guest, error) {
 func (f Finder) startedBy(pid int) (int, string, error) {
 	// Any user's process may look like a guest, and may have any mounts in a namespace of its own.
 	at, err := f.Host.MountedAt(pid, gate.Dir)
-	if err != nil || at.Path == "" {
+	if err != nil {
 		return 0, "", err
+	}
+	if at.Path == "" {
+		service, err := f.adopted(pid)
+		return 0, service, err
 	}
 	own, err := f.origin()
 	if err != nil {
@@ -154,10 +170,43 @@ func (f Finder) startedBy(pid int) (int, string, error) {
 		return 0, "", nil
 	}
 	generation, err := strconv.Atoi(parts[0])
-	if err != nil || generation < 0 {
+	if err != nil || generation <= 0 {
 		return 0, "", nil
 	}
 	return generation, parts[1], nil
+}
+
+// hostName is a file that Docker mounts into each of its containers, from the container's directory
+// (moby: daemon/container_operations_unix.go).
+const hostName = "/etc/hostname"
+
+// adopted returns the service of generation 0 in whose container a process was started; empty
+// if it was not.
+func (f Finder) adopted(pid int) (string, error) {
+	if len(f.Adopted.Services) == 0 {
+		return "", nil
+	}
+	at, err := f.Host.MountedAt(pid, hostName)
+	if err != nil || at.Path == "" {
+		return "", err
+	}
+	path, err := filepath.EvalSymlinks(f.Adopted.Directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil // so is everything of this engine
+	}
+	if err != nil {
+		return "", err
+	}
+	own, err := f.Host.OriginOf(path)
+	if err != nil {
+		return "", err
+	}
+	for id, service := range f.Adopted.Services {
+		if at.Major == own.Major && at.Minor == own.Minor && strings.TrimSuffix(at.Path, "//deleted") == filepath.Join(own.Path, id, filepath.Base(hostName)) {
+			return service, nil
+		}
+	}
+	return "", nil
 }
 
 // origin returns the origin of the generations. If there are none, it is that which they would

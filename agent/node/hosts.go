@@ -16,13 +16,13 @@ func (n *Node) Hosts() func(generation int, service string) bool {
 		r := records{known: map[int]bool{}, hosts: map[string]bool{}}
 		numbers, err := n.Store().List()
 		r.damaged = err != nil
-		for _, number := range numbers {
+		for _, number := range append(numbers, 0) {
 			g, err := n.Store().Load(number)
 			if err != nil {
 				r.damaged = true
 				continue
 			}
-			r.known[number] = true
+			r.known[number] = number > 0 || len(g.Services) > 0
 			for _, s := range g.Services {
 				r.hosts[s.Name] = r.hosts[s.Name] || s.Guests != nil
 			}

@@ -48,7 +48,7 @@ func (n *Node) ReadFile(change nodefile.Change) (*nodefile.Node, error) {
 
 // GuestFinder finds the guests that this node's generations started.
 func (n *Node) GuestFinder() guest.Finder {
-	return guest.Finder{Host: n.Host, Generations: n.Generations(), Hosts: n.Hosts()}
+	return guest.Finder{Host: n.Host, Generations: n.Generations(), Hosts: n.Hosts(), Adopted: n.adopted()}
 }
 
 // Guests finds the node's guests.

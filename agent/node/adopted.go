@@ -1,0 +1,154 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/containers"
+)
+
+// Recognizing returns the node's engine, which then also shows the containers of generation 0 as
+// those of this node: with the labels that containers of kollet have. They were created by
+// kolla-ansible, and an engine cannot change a container's labels.
+func (n *Node) Recognizing() containers.Engine {
+	if n.Engine == nil {
+		return nil
+	}
+	return recognizing{n.Engine, n.Store(), n.State()}
+}
+
+type recognizing struct {
+	containers.Engine
+	store generation.Store
+	state string
+}
+
+// labels returns the labels of a container of generation 0; none for another.
+func (e recognizing) labels(a generation.Adopted, id string) map[string]string {
+	for service, c := range a.Containers {
+		if c.ID == id {
+			return map[string]string{LabelNode: e.state, LabelService: service, LabelGeneration: "0"}
+		}
+	}
+	return nil
+}
+
+func (e recognizing) recognize(a generation.Adopted, c containers.Container) containers.Container {
+	if own := e.labels(a, c.ID); own != nil {
+		labels := maps.Clone(c.Spec.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, own)
+		c.Spec.Labels = labels
+	}
+	return c
+}
+
+// Inspect returns a container by its full id or its name.
+func (e recognizing) Inspect(ctx context.Context, id string) (containers.Container, error) {
+	c, err := e.Engine.Inspect(ctx, id)
+	if err != nil {
+		return c, err
+	}
+	a, err := e.store.Adopted()
+	return e.recognize(a, c), err
+}
+
+// List returns all containers that have every one of the labels.
+func (e recognizing) List(ctx context.Context, labels map[string]string) ([]containers.Container, error) {
+	all, err := e.Engine.List(ctx, labels)
+	if err != nil {
+		return nil, err
+	}
+	a, err := e.store.Adopted()
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range all {
+		all[i] = e.recognize(a, c)
+	}
+	for _, adopted := range a.Containers {
+		listed := func(c containers.Container) bool { return c.ID == adopted.ID }
+		if !containers.HasLabels(e.labels(a, adopted.ID), labels) || slices.ContainsFunc(all, listed) {
+			continue
+		}
+		c, err := e.Engine.Inspect(ctx, adopted.ID)
+		if errors.Is(err, containers.ErrNotFound) {
+			continue // it was removed manually
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e.recognize(a, c))
+	}
+	return all, nil
+}
+
+// IsAdopted reports whether a container is one of generation 0, which kollet did not create.
+func IsAdopted(c containers.Container) bool { return c.Spec.Labels[LabelGeneration] == "0" }
+
+// adopted returns the containers of generation 0 as guests are recognised by them.
+func (n *Node) adopted() guest.Adopted {
+	a, _ := n.Store().Adopted() // other functions report that it cannot be read
+	found := guest.Adopted{Directory: a.Directory, Services: map[string]string{}}
+	for service, c := range a.Containers {
+		found.Services[c.ID] = service
+	}
+	return found
+}
+
+// KeepStopped keeps a container of generation 0 from being started by anything but kollet, and
+// takes its service's name from it.
+func (n *Node) KeepStopped(ctx context.Context, c containers.Container) error {
+	service := c.Spec.Labels[LabelService]
+	a, err := n.Store().Adopted()
+	if err != nil {
+		return err
+	}
+	name := a.Containers[service].Name
+	if name == service {
+		name = StagedName(service, 0)
+	}
+	if err := n.holdUnit(ctx, a.Containers[service].Name); err != nil {
+		return err
+	}
+	return n.Engine.Update(ctx, c.ID, name, containers.RestartNo)
+}
+
+// Hold keeps what made a container of generation 0 from starting it again, before it is stopped.
+func (n *Node) Hold(ctx context.Context, c containers.Container) error {
+	if !IsAdopted(c) {
+		return nil
+	}
+	a, err := n.Store().Adopted()
+	if err != nil {
+		return err
+	}
+	return n.holdUnit(ctx, a.Containers[c.Spec.Labels[LabelService]].Name)
+}
+
+// Return gives a container of generation 0 back to what made it: with its name if that is free, its
+// restart policy and its unit, running.
+func (n *Node) Return(ctx context.Context, c containers.Container, named bool) error {
+	a, err := n.Store().Adopted()
+	if err != nil {
+		return err
+	}
+	was := a.Containers[c.Spec.Labels[LabelService]]
+	name := c.Spec.Name
+	if named {
+		name = was.Name
+	}
+	if err := n.Engine.Update(ctx, c.ID, name, was.Restart); err != nil {
+		return err
+	}
+	if err := n.Engine.Start(ctx, c.ID); err != nil {
+		return err
+	}
+	return n.releaseUnit(ctx, was.Name)
+}

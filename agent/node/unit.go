@@ -1,0 +1,91 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/kollet/kollet/agent/durable"
+)
+
+// kolla-ansible has systemd start its containers again: a unit of each runs `docker start
+// --attach` with Restart=always (kolla-ansible: module_utils/kolla_systemd_worker.py). To stop the
+// unit would have it stop the container, with its guests, before the new one is ready. So a
+// drop-in keeps the unit from starting again; it ends with the container.
+
+const unitDir = "/etc/systemd/system"
+
+// held is the drop-in: its own existence keeps the unit from being started.
+const held = `# kollet runs this service. The file is removed when kolla-ansible's container runs again.
+[Unit]
+ConditionPathExists=!%s
+
+[Service]
+Restart=no
+`
+
+func unitOf(container string) string { return "kolla-" + container + "-container.service" }
+
+func (n *Node) dropIn(container string) string {
+	return n.Path(filepath.Join(unitDir, unitOf(container)+".d", "kollet.conf"))
+}
+
+// hasUnit reports whether systemd starts a container.
+func (n *Node) hasUnit(container string) bool {
+	_, err := os.Lstat(n.Path(filepath.Join(unitDir, unitOf(container))))
+	return err == nil
+}
+
+// holdUnit keeps systemd from starting a container, if it does.
+func (n *Node) holdUnit(ctx context.Context, container string) error {
+	path := n.dropIn(container)
+	want := fmt.Appendf(nil, held, path)
+	if !n.hasUnit(container) {
+		return nil
+	}
+	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := durable.WriteFile(path, want, 0o644); err != nil {
+		return err
+	}
+	return n.systemctl(ctx, "daemon-reload")
+}
+
+// releaseUnit undoes holdUnit, and has the unit follow the container, which runs.
+func (n *Node) releaseUnit(ctx context.Context, container string) error {
+	if !n.hasUnit(container) {
+		return nil
+	}
+	path := n.dropIn(container)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_ = os.Remove(filepath.Dir(path)) // it may have other drop-ins
+	if err := n.systemctl(ctx, "daemon-reload"); err != nil {
+		return err
+	}
+	return n.systemctl(ctx, "start", unitOf(container))
+}
+
+// systemctl asks the running systemd, unless the node is another root.
+func (n *Node) systemctl(ctx context.Context, args ...string) error {
+	if n.Root != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("systemctl %q: %w: %s", args, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
