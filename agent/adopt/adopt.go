@@ -121,7 +121,7 @@ func Read(ctx context.Context, n *node.Node, opts Options) (Proposal, error) {
 // variable or the mount (kolla-ansible: module_utils/kolla_container_worker.py and
 // group_vars). Those of kollet have them too.
 func IsKolla(c containers.Container) bool {
-	if c.Spec.Labels[node.LabelNode] != "" {
+	if c.Spec.Labels[node.LabelNode] != "" && !node.IsAdopted(c) {
 		return false
 	}
 	_, named := c.Spec.Env[serviceVariable]
@@ -216,6 +216,9 @@ func propose(n *node.Node, taken []found, stays []Finding) (Proposal, error) {
 	if len(p.Blocked) > 0 {
 		return p, nil
 	}
+	if strings.Contains(p.NodeFile, "{{") {
+		p.Blocked = append(p.Blocked, Finding{Text: "a setting contains {{, which begins a template in a node file", Remedy: "see the node file that --plan prints"})
+	}
 	// What kollet would refuse cannot be taken over either.
 	if _, err := nodefile.Parse(n.NodeFilePath(), []byte(p.NodeFile), configs.Profile, nodefile.Change{}); err != nil {
 		for line := range strings.Lines(err.Error()) {
@@ -226,6 +229,14 @@ func propose(n *node.Node, taken []found, stays []Finding) (Proposal, error) {
 		p.NodeFile += end.String()
 	}
 	return p, nil
+}
+
+// WriteMissing writes the proposed node file if there is none.
+func (p Proposal) WriteMissing(n *node.Node) error {
+	if _, err := os.Lstat(n.NodeFilePath()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return p.Write(n)
 }
 
 // Write writes the proposed node file. One that is there is kept.

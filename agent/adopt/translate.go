@@ -135,8 +135,11 @@ func (t *translated) confinement(spec containers.Spec) {
 	default:
 		t.block("it has a seccomp profile, of which Docker does not tell the file", "leave it with --exclude "+t.container)
 	}
-	if len(spec.Labels) > 0 {
-		t.differ("it loses the labels %s", strings.Join(slices.Sorted(maps.Keys(spec.Labels)), ", "))
+	labels := slices.DeleteFunc(slices.Sorted(maps.Keys(spec.Labels)), func(l string) bool {
+		return l == node.LabelNode || l == node.LabelService || l == node.LabelGeneration // see node.Recognizing
+	})
+	if len(labels) > 0 {
+		t.differ("it loses the labels %s", strings.Join(labels, ", "))
 	}
 }
 

@@ -16,7 +16,7 @@ func checkKolla(ctx context.Context, n *node.Node, services []generation.Service
 	var beside []string
 	for _, s := range services {
 		c, err := n.Engine.Inspect(ctx, adopt.ContainerName(s.Name))
-		if err == nil && adopt.IsKolla(c) && !c.State.Stopped() {
+		if err == nil && c.Spec.Labels[node.LabelNode] == "" && adopt.IsKolla(c) && !c.State.Stopped() {
 			beside = append(beside, c.Spec.Name)
 		}
 	}

@@ -62,6 +62,9 @@ func FindDrift(ctx context.Context, n *node.Node, g generation.Generation) ([]Dr
 		return nil, err
 	}
 	for _, s := range g.Services {
+		if s.Origin == 0 {
+			continue // kolla-ansible's
+		}
 		d := drifter{node: n, key: key, service: s}
 		at := slices.IndexFunc(all, func(c containers.Container) bool {
 			return c.Spec.Labels[node.LabelService] == s.Name && c.Spec.Labels[node.LabelGeneration] == strconv.Itoa(s.Origin)

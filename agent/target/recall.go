@@ -54,6 +54,27 @@ func Recall(n *node.Node, number int) (*Target, error) {
 	return t, nil
 }
 
+// Adopted makes a target of generation 0: what ran before kollet took the node over.
+func Adopted(n *node.Node) (*Target, error) {
+	a, err := n.Store().Adopted()
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Containers) == 0 {
+		return nil, node.BadInput{Err: errors.New("kollet has not taken this node over from kolla-ansible: there is no generation 0")}
+	}
+	key, err := n.Key()
+	if err != nil {
+		return nil, err
+	}
+	current, _ := n.Current() // if it cannot be read, the upgrade says so
+	return &Target{
+		Reason: "rollback to 0", Base: current.Number, Engine: a.Generation.Engine, Pull: "missing", StallTimeout: nodefile.StallTimeout,
+		Recalled: true, Returns: true, Services: a.Generation.Services, Files: map[string][]generation.Rendered{}, Key: key,
+		Redactor: RedactorOf(n), Cloud: CloudOf(n),
+	}, nil
+}
+
 // missing says that a generation is not on this node, and which ones a rollback can return to.
 func missing(n *node.Node, number int) error {
 	kept, err := n.Kept()

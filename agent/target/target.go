@@ -48,6 +48,7 @@ type Target struct {
 	Archives     []string                         // files that may hold images, as patterns
 	Wait         time.Duration                    // how long to wait for them
 	Recalled     bool                             // an earlier generation: its images are known by content
+	Returns      bool                             // generation 0: its containers are there
 	Services     []generation.Service             // in start order
 	Files        map[string][]generation.Rendered // by service; with secrets
 	Key          generation.Key                   // of the digests of Files

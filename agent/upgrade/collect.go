@@ -69,7 +69,7 @@ func Collect(ctx context.Context, n *node.Node, current generation.Generation) (
 	}
 	for _, c := range all {
 		switch {
-		case belongs(current, c):
+		case belongs(current, c), node.IsAdopted(c): // a rollback to generation 0 needs them
 		case pins.Container(c):
 			gone.Pinned = append(gone.Pinned, c.Spec.Name)
 		default:

@@ -11,6 +11,7 @@ import (
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/agent/host"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -43,7 +44,10 @@ func (t *transaction) cutOver(ctx context.Context, g group) error {
 	if err := t.handOver(ctx, stopping, starting); err != nil {
 		return err
 	}
-	return t.cleanUp(ctx, stopping)
+	if err := t.cleanUp(ctx, stopping); err != nil {
+		return err
+	}
+	return t.returnAll(ctx, g, stopping)
 }
 
 // handOver stops the old tasks and opens the gates of the new ones. Each
@@ -114,9 +118,12 @@ func (t *transaction) revertCutover(ctx context.Context, g group) error {
 		if m.new.Name == "" {
 			continue
 		}
-		c, err := t.node.Container(ctx, m.name, t.to.Number)
+		c, err := t.node.Container(ctx, m.name, m.new.Origin)
 		if errors.Is(err, containers.ErrNotFound) {
 			continue
+		}
+		if err == nil {
+			err = t.node.Hold(ctx, c)
 		}
 		if err != nil {
 			return err
@@ -308,6 +315,9 @@ func (t *transaction) startAgain(ctx context.Context, c containers.Container, m 
 		if err := t.node.Host.Killed(c.PID); err != nil {
 			return err
 		}
+	}
+	if node.IsAdopted(c) {
+		return t.node.Return(ctx, c, false)
 	}
 	restart := containers.RestartAlways
 	if m.old.Name != "" {

@@ -66,10 +66,10 @@ func (g group) stopsGuestHost() bool {
 func (t *transaction) groups() []group {
 	var groups []group
 	for _, s := range t.to.Services {
-		if s.Origin != t.to.Number {
+		old, there := t.from.Service(s.Name)
+		if s.Origin != t.to.Number && !(s.Origin == 0 && (!there || old.Origin != 0)) {
 			continue
 		}
-		old, _ := t.from.Service(s.Name)
 		m := member{name: s.Name, old: old, new: s, hosts: t.hosts[s.Name]}
 		at := slices.IndexFunc(groups, func(g group) bool { return s.Group != "" && g[0].new.Group == s.Group })
 		if at < 0 {

@@ -67,7 +67,7 @@ func (t *transaction) strangers(c containers.Container) ([]guest.Guest, error) {
 		return nil, fmt.Errorf("find guests in container %s: %w", c.Spec.Name, err)
 	}
 	ours := c.Spec.Labels[node.LabelNode] == t.node.State()
-	return slices.DeleteFunc(inside, func(g guest.Guest) bool { return ours && g.Generation != 0 }), nil
+	return slices.DeleteFunc(inside, func(g guest.Guest) bool { return ours && g.Known() }), nil
 }
 
 // inside returns what looks like guests in a container.

@@ -25,7 +25,7 @@ type newTask struct {
 func (t *transaction) newTasks(ctx context.Context, g group) ([]newTask, error) {
 	var starting []newTask
 	for _, m := range g {
-		if m.new.Name == "" {
+		if m.new.Name == "" || m.returns() {
 			continue
 		}
 		if err := t.requireClosed(m.name); err != nil {

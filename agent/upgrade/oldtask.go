@@ -91,6 +91,9 @@ func (t *transaction) oldTask(ctx context.Context, m member, id string) (oldTask
 	if err != nil {
 		return oldTask{}, err
 	}
+	if err := t.node.Hold(ctx, c); err != nil {
+		return oldTask{}, err
+	}
 	if err := t.node.Engine.Update(ctx, id, c.Spec.Name, containers.RestartNo); err != nil {
 		return oldTask{}, err
 	}

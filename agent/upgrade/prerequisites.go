@@ -93,6 +93,8 @@ func (t *transaction) checkAgain(ctx context.Context) error {
 				return err
 			}
 			replaced = append(replaced, s)
+		} else if s.Origin == 0 {
+			continue // it does not run yet
 		} else if _, known := t.unhealthy[s.Name]; !known {
 			stay = append(stay, s)
 		}

@@ -47,6 +47,9 @@ func (t *transaction) check(ctx context.Context) error {
 	if err := t.checkLost(all); err != nil {
 		return err
 	}
+	if err := t.checkReturn(ctx); err != nil {
+		return err
+	}
 	if err := t.refuseAll(doctor.Precheck(ctx, t.node, t.target.Services)); err != nil {
 		return err
 	}
@@ -94,10 +97,15 @@ func (t *transaction) pull(ctx context.Context) error {
 func (t *transaction) selectReplacements() {
 	t.to.Services = nil
 	for _, s := range t.target.With(t.images) {
-		s.Origin = t.to.Number
 		old, ok := t.from.Service(s.Name)
+		if t.target.Returns {
+			s.Origin = 0
+			t.to.Services = append(t.to.Services, s)
+			continue
+		}
+		s.Origin = t.to.Number
 		drifted := slices.ContainsFunc(t.plan.Drift, func(d plan.Drift) bool { return d.Service == s.Name && !d.KeepsContainer() })
-		if ok && !drifted && old.Fingerprint() == s.As(old, t.target.Files[s.Name], t.target.Key).Fingerprint() && !t.replacesDependency(s) {
+		if ok && !drifted && old.Origin != 0 && old.Fingerprint() == s.As(old, t.target.Files[s.Name], t.target.Key).Fingerprint() && !t.replacesDependency(s) {
 			s.Origin = old.Origin
 		}
 		t.to.Services = append(t.to.Services, s)
@@ -117,6 +125,9 @@ func (t *transaction) replacesDependency(s generation.Service) bool {
 func (t *transaction) render(context.Context) error {
 	files := map[string][]generation.Rendered{}
 	for _, s := range t.to.Services {
+		if s.Origin == 0 { // it has its configuration
+			continue
+		}
 		description, err := node.KollaConfig(s)
 		if err != nil {
 			return fmt.Errorf("render %s: %w", s.Name, err)

@@ -9,7 +9,7 @@
 // upgrade, unrecovered.go says whether services may be stopped if it cannot, stopped.go
 // which services do not run after a failure, stuck.go repairs after a rollback that did not
 // end healthy. The other files hold the steps in the order in which they run: stage.go with
-// lost.go and options.go, quiesce.go, guests.go, cutover.go with oldtask.go, leftover.go and newtask.go,
+// lost.go and options.go, quiesce.go, guests.go, cutover.go with oldtask.go, leftover.go, newtask.go and return.go,
 // verify.go with reports.go and problems.go, tidy.go.
 package upgrade
 

@@ -66,6 +66,9 @@ func belongs(g generation.Generation, c containers.Container) bool {
 func (t *transaction) demote(ctx context.Context, c containers.Container) error {
 	name := c.Spec.Labels[node.LabelService]
 	if !c.State.Stopped() {
+		if err := t.node.Hold(ctx, c); err != nil {
+			return fmt.Errorf("stop the old %s: %w", name, err)
+		}
 		// Its policy before the stop: an engine that is restarted after it would start it
 		// again. If this fails, the update below tries again.
 		if err := t.node.Engine.Update(ctx, c.ID, c.Spec.Name, containers.RestartNo); unanswering(err) {
@@ -74,6 +77,9 @@ func (t *transaction) demote(ctx context.Context, c containers.Container) error 
 		if err := stopSafely(ctx, t.node, c, madeFor(t.node, t.from, c)); err != nil {
 			return fmt.Errorf("stop the old %s: %w", name, err)
 		}
+	}
+	if node.IsAdopted(c) {
+		return t.node.KeepStopped(ctx, c)
 	}
 	closeGate(t.node, c)
 	cleanGate(ctx, t.node, c)
@@ -153,6 +159,9 @@ func (t *transaction) promote(ctx context.Context, s generation.Service, all []c
 	c, err := t.node.ContainerOf(all, s.Name, s.Origin)
 	if err != nil {
 		return err
+	}
+	if s.Origin == 0 {
+		return t.node.Return(ctx, c, true)
 	}
 	if err := t.evict(ctx, s, c.ID); err != nil {
 		return err

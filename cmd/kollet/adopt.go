@@ -2,55 +2,80 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/adopt"
-	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
 
-func (a *app) adopt() *cobra.Command {
-	var opts adopt.Options
-	var plan, write bool
-	cmd := &cobra.Command{
-		Use:   "adopt --plan",
-		Short: "Propose a node file for a node that kolla-ansible runs",
-		Long: `Adopt reads the containers of kolla-ansible on this node, and their configuration
-in /etc/kolla, and prints a node file with the same services. Comments in it say what
-cannot be taken over, what is left to kolla-ansible, and what will differ. It changes
-nothing; with --write, it writes the node file if there is none.
+// adoptFlags are the flags of adopt.
+type adoptFlags struct {
+	adopt.Options
+	run         upgrade.Options
+	plan, write bool
+}
 
-This version cannot take a node over while its guests run: it needs --plan, and an upgrade
-or a bootstrap is refused as long as containers of kolla-ansible run the same services.` +
-			exitHelp(map[int]string{exitDone: "success", exitFailed: "failed, or something cannot be taken over"}, exitDone, exitFailed, exitInput, exitOperator),
+func (a *app) adopt() *cobra.Command {
+	var opts adoptFlags
+	cmd := &cobra.Command{
+		Use:   "adopt [--plan]",
+		Short: "Take a node over from kolla-ansible",
+		Long: `Adopt takes over a node that kolla-ansible runs: services with the same images,
+configuration and volumes replace its containers, as in an upgrade, and guests keep
+running. If that fails, kolla-ansible's containers run again. They stay on the node,
+stopped, as generation 0: ` + "`kollet rollback 0`" + ` starts them again as they were.
+
+It needs a node file that has their services. If there is none, it writes one: that which
+--plan prints. Comments in it say what cannot be taken over, what is left to kolla-ansible,
+and what will differ. If anything cannot be taken over, nothing is touched. --force is that
+of ` + "`kollet upgrade`" + `.` + gapHelp +
+			exitHelp(map[int]string{exitFailed: "failed, or something cannot be taken over; the node is in its previous state"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet adopt --plan
   kollet adopt --plan --write --exclude nova_ssh
-  kollet adopt --plan --output json`,
+  kollet adopt --exclude nova_ssh`,
 		Args: takes(0, 0),
-		RunE: a.readOnly(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
-			if !plan {
-				return nil, node.BadInput{Err: errors.New("a node cannot be taken over by this version; give --plan to see what a node file would be")}
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opts.plan {
+				return a.readOnly(opts.propose)(cmd, args)
 			}
-			proposal, err := n.ProposeAdoption(ctx, opts)
-			if err != nil {
-				return nil, err
-			}
-			if len(proposal.Blocked) > 0 {
-				return view.Adoption(proposal), statusError(exitFailed)
-			}
-			if write {
-				err = n.WriteProposed(proposal)
-			}
-			return view.Adoption(proposal), err
-		}),
+			return a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+				unit, err := a.unit(n)
+				if err != nil {
+					return nil, err
+				}
+				begun := a.now()
+				result, err := n.Adopt(ctx, opts.Options, unit, opts.run)
+				return a.upgradeView(result, begun), err
+			})(cmd, args)
+		},
 	}
-	f := cmd.Flags()
-	f.BoolVar(&plan, "plan", false, "print the node file, and change nothing")
-	f.BoolVar(&write, "write", false, "also write the node file, unless there is one")
-	f.StringArrayVar(&opts.Include, "include", nil, "take over a `CONTAINER` that would be left to kolla-ansible; can be repeated")
-	f.StringArrayVar(&opts.Exclude, "exclude", nil, "leave a `CONTAINER` to kolla-ansible; can be repeated")
+	opts.add(cmd)
 	return cmd
+}
+
+func (o *adoptFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&o.plan, "plan", false, "print the node file, and change nothing")
+	f.BoolVar(&o.write, "write", false, "with --plan: also write the node file, unless there is one")
+	f.StringArrayVar(&o.Include, "include", nil, "take over a `CONTAINER` that would be left to kolla-ansible; can be repeated")
+	f.StringArrayVar(&o.Exclude, "exclude", nil, "leave a `CONTAINER` to kolla-ansible; can be repeated")
+	forceFlag(cmd, &o.run)
+}
+
+// propose prints the proposed node file.
+func (o *adoptFlags) propose(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {
+	proposal, err := n.ProposeAdoption(ctx, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	if len(proposal.Blocked) > 0 {
+		return view.Adoption(proposal), statusError(exitFailed)
+	}
+	if o.write {
+		err = n.WriteProposed(proposal)
+	}
+	return view.Adoption(proposal), err
 }

@@ -7,15 +7,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// generationArg accepts an optional generation number.
-func generationArg(cmd *cobra.Command, args []string) error {
-	if err := takes(0, 1)(cmd, args); err != nil || len(args) == 0 {
-		return err
+// generationArg accepts an optional generation number, from the least one that makes sense.
+func generationArg(least int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := takes(0, 1)(cmd, args); err != nil || len(args) == 0 {
+			return err
+		}
+		if n, err := strconv.Atoi(args[0]); err != nil || n < least {
+			return fmt.Errorf("expected a generation number, got %q; `kollet history` lists them", args[0])
+		}
+		return nil
 	}
-	if n, err := strconv.Atoi(args[0]); err != nil || n < 1 {
-		return fmt.Errorf("expected a generation number, got %q; `kollet history` lists them", args[0])
-	}
-	return nil
 }
 
 // generationOf returns the generation number, or 0 if none was given.

@@ -24,7 +24,7 @@ took, and each service's gap. It needs no engine and changes nothing.` + gapHelp
 		}, exitDone, exitFailed, exitInput, exitOperator),
 		Example: `  kollet history
   kollet history 4`,
-		Args:              generationArg,
+		Args:              generationArg(1),
 		ValidArgsFunction: a.generations,
 		RunE: a.offline(func(_ context.Context, n *agent.Agent, args []string) (view.View, error) {
 			entries, err := n.History()

@@ -21,14 +21,19 @@ and not changed, so the next upgrade follows it again.
 
 A rollback is an upgrade to a new generation with the content of the earlier one:
 it is checked and verified, undone if it fails, and does not harm guests. --force is
-that of ` + "`kollet upgrade`" + `. Named volumes keep their current data. ` + "`kollet history`" + ` lists the generations that are kept.` + gapHelp + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
+that of ` + "`kollet upgrade`" + `. A rollback to 0 gives a node that ` + "`kollet adopt`" + ` took over back to
+kolla-ansible, whose containers run again as they were. Named volumes keep their current data. ` + "`kollet history`" + ` lists the generations that are kept.` + gapHelp + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet rollback
   kollet rollback 3`,
-		Args:              generationArg,
+		Args:              generationArg(0),
 		ValidArgsFunction: a.generations,
 		RunE: a.mutating(func(ctx context.Context, n *agent.Agent, args []string) (view.View, error) {
 			begun := a.now()
-			result, err := n.Rollback(ctx, generationOf(args), run)
+			rollback := func() (upgrade.Result, error) { return n.Rollback(ctx, generationOf(args), run) }
+			if len(args) == 1 && generationOf(args) == 0 {
+				rollback = func() (upgrade.Result, error) { return n.ReturnToKolla(ctx, run) }
+			}
+			result, err := rollback()
 			return a.upgradeView(result, begun), err
 		}),
 	}

@@ -110,3 +110,164 @@ func proposesAdoption(t *testing.T, p *protocol) {
 	contains(t, k.docker("inspect", "--format", "{{json .Mounts}}", "nova-compute"), `"Name":"nova_compute"`, `"Name":"kolla_logs"`, `"Destination":"/host"`)
 	k.Must(0, "verify")
 }
+
+// tiny creates a container of kolla-ansible that runs a small service, which answers a word.
+func (k *kollaNode) tiny(name, image, port, word string) string {
+	k.T.Helper()
+	service := strings.ReplaceAll(name, "_", "-")
+	k.Write("/etc/kolla/"+service+"/tiny.conf", word+"\n")
+	return k.create(name, image, fmt.Sprintf(`{
+  "command": "/bin/tiny serve 127.0.0.1:%s /etc/tiny.conf",
+  "config_files": [{"source": "/var/lib/kolla/config_files/tiny.conf", "dest": "/etc/tiny.conf", "owner": "nova", "perm": "0600"}],
+  "permissions": [{"path": "/var/lib/nova", "owner": "nova:nova"}]
+}`, port), "--volume", "nova_compute:/var/lib/nova/",
+		"--health-cmd", "healthcheck_answer 127.0.0.1:"+port, "--health-interval", "30s", "--health-timeout", "30s", "--health-retries", "3")
+}
+
+// state returns what an operator sees of a container of kolla-ansible.
+func (k *kollaNode) state(name string) string {
+	k.T.Helper()
+	return k.docker("inspect", "--format", "{{.Id}} {{.State.Status}} {{.HostConfig.RestartPolicy.Name}}", name)
+}
+
+// adopts: services replace the containers of kolla-ansible, which run again as they were after a
+// failure and after a rollback to generation 0.
+func adopts(t *testing.T, p *protocol) {
+	if p.engine.Name != "docker" {
+		t.Skip("kolla-ansible's containers run on Docker")
+	}
+	pushKolla(t, p, "v1")
+	image := p.registry.Addr + "/test/kolla:v1"
+	k := &kollaNode{newNodeOn(t, p.engine), p}
+	k.docker("pull", image)
+	// iscsid has the name of its service.
+	nova, iscsid := k.tiny("nova_compute", image, "7001", "one"), k.tiny("iscsid", image, "7002", "two")
+	k.docker("update", "--restart", "unless-stopped", "iscsid")
+	answer(t, "127.0.0.1:7001")
+	answer(t, "127.0.0.1:7002")
+	before := k.state("nova_compute") + k.state("iscsid")
+	if want := nova + " running no" + iscsid + " running unless-stopped"; before != want {
+		t.Fatalf("before: %s", before)
+	}
+	asBefore := func(when string) {
+		t.Helper()
+		if now := k.state("nova_compute") + k.state("iscsid"); now != before {
+			t.Errorf("%s: %s, want %s", when, now, before)
+		}
+		for port, word := range map[string]string{"7001": "one", "7002": "two"} {
+			if got := answer(t, "127.0.0.1:"+port); got != word {
+				t.Errorf("%s: %s answers %q", when, port, got)
+			}
+		}
+	}
+
+	k.Must(2, "rollback", "0")
+	// A new container that does not become healthy: the old ones run again.
+	k.Must(0, "adopt", "--plan", "--write")
+	file := k.read("/etc/kollet/node.yaml")
+	k.Write("/etc/kollet/node.yaml", strings.Replace(file, "exec: [healthcheck_answer, \"127.0.0.1:7001\"], interval: 1s, start_period: 3m", "exec: [healthcheck_answer, \"127.0.0.1:7003\"], interval: 1s, start_period: 2s", 1))
+	contains(t, k.Must(1, "adopt").Stderr, "the node is back on generation 0")
+	asBefore("after a failure")
+
+	k.Write("/etc/kollet/node.yaml", file)
+	o := k.Must(0, "adopt")
+	t.Log(o.All())
+	k.Healthy(2)
+	k.Must(0, "verify")
+	if now := k.state("nova_compute") + k.state("iscsid-g0"); now != nova+" exited no"+iscsid+" exited no" {
+		t.Errorf("kolla-ansible's containers: %s", now)
+	}
+	for _, name := range []string{"nova-compute", "iscsid"} {
+		contains(t, k.docker("inspect", "--format", "{{json .Config.Labels}}", name), "org.kollet.generation")
+	}
+	contains(t, k.Must(2, "adopt").Stderr, "kollet runs this node already")
+
+	// Another upgrade, and garbage collection, keep them.
+	k.Write("/etc/kolla/nova-compute/tiny.conf", "three\n")
+	k.Must(0, "upgrade")
+	k.Must(0, "gc")
+	if got := answer(t, "127.0.0.1:7001"); got != "three" {
+		t.Errorf("after an upgrade it answers %q", got)
+	}
+	k.Write("/etc/kolla/nova-compute/tiny.conf", "one\n")
+	t.Log(k.Must(0, "rollback", "0").All())
+	asBefore("after the rollback")
+	k.Healthy(4)
+	k.Must(0, "verify")
+	contains(t, k.Must(0, "rollback", "0").Stdout, "nothing to do")
+
+	k.Must(0, "adopt")
+	k.Healthy(5)
+	k.Must(0, "rollback", "0")
+	asBefore("after the second rollback")
+}
+
+// killedAdoption kills kollet after each record of an adoption, and of the rollback to
+// generation 0. Each time, the recovery leaves the node with kolla-ansible's containers as they
+// were, or with kollet's.
+func killedAdoption(t *testing.T, p *protocol) {
+	if p.engine.Name != "docker" {
+		t.Skip("kolla-ansible's containers run on Docker")
+	}
+	pushKolla(t, p, "v1")
+	k := &kollaNode{newNodeOn(t, p.engine), p}
+	k.docker("pull", p.registry.Addr+"/test/kolla:v1")
+	k.tiny("nova_compute", p.registry.Addr+"/test/kolla:v1", "7001", "one")
+	answer(t, "127.0.0.1:7001")
+	before := k.state("nova_compute")
+	k.Must(0, "adopt", "--plan", "--write")
+	file := k.read("/etc/kollet/node.yaml")
+	k.Write("/etc/kollet/node.yaml", strings.Replace(file, "start_period: 3m", "start_period: 3m, stable: 100ms", 1))
+
+	// adopted requires that exactly one of the two runs, and reports which.
+	adopted := func(record int) bool {
+		t.Helper()
+		if k.Status().Interrupted {
+			k.Must(0, "recover")
+		}
+		if got := answer(t, "127.0.0.1:7001"); got != "one" {
+			t.Fatalf("record %d: the service answers %q", record, got)
+		}
+		s := k.Status()
+		if len(s.Services) == 1 && s.Services[0].Generation == 0 { // its container's
+			if now := k.state("nova_compute"); now != before {
+				t.Fatalf("record %d: kolla-ansible's container: %s, want %s", record, now, before)
+			}
+			if runs := k.docker("ps", "--quiet", "--filter", "label=org.kollet.service"); runs != "" {
+				t.Fatalf("record %d: containers of kollet run beside it: %s", record, runs)
+			}
+			return false
+		}
+		if !s.Healthy {
+			t.Fatalf("record %d: %+v", record, s)
+		}
+		if now := k.state("nova_compute"); !strings.HasSuffix(now, " exited no") {
+			t.Fatalf("record %d: kolla-ansible's container: %s", record, now)
+		}
+		return true
+	}
+	for _, way := range []struct {
+		there, back []string
+		taken       bool // at its end
+	}{
+		{[]string{"adopt"}, []string{"rollback", "0"}, true},
+		{[]string{"rollback", "0"}, []string{"adopt"}, false},
+	} {
+		committed := 0
+		for record := 2; ; record++ {
+			o, killed := k.KilledAt(record, way.there...)
+			done := adopted(record) == way.taken
+			if !killed {
+				if o.Code != 0 || !done || record < 12 || committed == 0 || committed > 4 {
+					t.Fatalf("%q: %d records, %d after the commit, exit status %d\n%s", way.there, record, committed, o.Code, o.All())
+				}
+				break
+			}
+			if done {
+				committed++
+				k.Must(0, way.back...)
+				adopted(record)
+			}
+		}
+	}
+}

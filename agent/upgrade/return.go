@@ -1,0 +1,78 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+)
+
+// returns reports whether a member's container of generation 0 runs again: it was not created by
+// kollet, and has no gate.
+func (m member) returns() bool { return m.new.Name != "" && m.new.Origin == 0 }
+
+// checkReturn requires the containers of generation 0, and refuses to give guests back to a libvirt of another image than the one that runs. Nothing
+// of generation 0 is staged, so it cannot be asked whether it fits them, as that of an upgrade is.
+func (t *transaction) checkReturn(ctx context.Context) error {
+	if !t.target.Returns {
+		return nil
+	}
+	for _, s := range t.target.Services {
+		if _, err := t.node.Container(ctx, s.Name, 0); err != nil {
+			return fmt.Errorf("check: generation 0 is not complete: %w", err)
+		}
+	}
+	guests, err := t.node.Guests()
+	if err != nil {
+		return err
+	}
+	for _, s := range t.target.Services {
+		runs, there := t.from.Service(s.Name)
+		if s.Guests == nil || !there || runs.Image.ID == s.Image.ID || len(guests) == 0 {
+			continue
+		}
+		if err := t.refuse(fmt.Errorf("check: guests run, and %s of kolla-ansible has another image (%s) than the one that runs (%s): it may not know them; roll back to a generation with its image first", s.Name, s.Ref, runs.Ref)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// returnAll starts the containers of generation 0 of a group again, in order, each after the
+// services that it depends on are healthy. Their old tasks have stopped.
+func (t *transaction) returnAll(ctx context.Context, g group, stopped []oldTask) error {
+	for _, m := range g {
+		if !m.returns() {
+			continue
+		}
+		if err := t.waitForDependencies(ctx, group{m}); err != nil {
+			return err
+		}
+		task, err := t.returnOne(ctx, m)
+		if err != nil {
+			return fmt.Errorf("start %s again: %w", m.name, err)
+		}
+		for _, old := range stopped {
+			if old.service.Name == m.name {
+				task.signalled, task.exited = old.signalled, old.exited
+			}
+		}
+		t.watch.add(task)
+	}
+	return nil
+}
+
+func (t *transaction) returnOne(ctx context.Context, m member) (newTask, error) {
+	task := newTask{service: m.new}
+	c, err := t.node.Container(ctx, m.name, 0)
+	if err != nil {
+		return task, err
+	}
+	if err := t.node.Return(ctx, c, false); err != nil {
+		return task, err
+	}
+	if c, err = t.node.Engine.Inspect(ctx, c.ID); err != nil {
+		return task, err
+	}
+	task.id, task.opened = c.ID, t.node.Host.Now()
+	task.process, _, err = t.node.Host.OpenContainer(c.PID, c.ID)
+	return task, err
+}
