@@ -115,20 +115,7 @@ func (t *transaction) openAll(ctx context.Context, stopping []oldTask, starting 
 // reverse order, then starts those that ran before in order.
 func (t *transaction) revertCutover(ctx context.Context, g group) error {
 	for _, m := range slices.Backward(g) {
-		if m.new.Name == "" {
-			continue
-		}
-		c, err := t.node.Container(ctx, m.name, m.new.Origin)
-		if errors.Is(err, containers.ErrNotFound) {
-			continue
-		}
-		if err == nil {
-			err = t.node.Hold(ctx, c)
-		}
-		if err != nil {
-			return err
-		}
-		if err := stopSafely(ctx, t.node, c, m.new); err != nil {
+		if err := t.stopNew(ctx, m); err != nil {
 			return fmt.Errorf("stop the new %s: %w", m.name, err)
 		}
 	}
@@ -150,6 +137,30 @@ func (t *transaction) revertCutover(ctx context.Context, g group) error {
 		}
 	}
 	return nil
+}
+
+// stopNew stops the new container of a member, if there is one.
+func (t *transaction) stopNew(ctx context.Context, m member) error {
+	if m.new.Name == "" {
+		return nil
+	}
+	c, err := t.node.Container(ctx, m.name, m.new.Origin)
+	if errors.Is(err, containers.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !node.IsAdopted(c) {
+		return stopSafely(ctx, t.node, c, m.new)
+	}
+	if err := t.node.Hold(ctx, c); err != nil {
+		return err
+	}
+	if err := stopSafely(ctx, t.node, c, m.new); err != nil {
+		return err
+	}
+	return t.node.KeepStopped(ctx, c)
 }
 
 // toldToStop returns the service that a cutover of another process may have told to stop

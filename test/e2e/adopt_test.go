@@ -213,6 +213,7 @@ func killedAdoption(t *testing.T, p *protocol) {
 	k := &kollaNode{newNodeOn(t, p.engine), p}
 	k.docker("pull", p.registry.Addr+"/test/kolla:v1")
 	k.tiny("nova_compute", p.registry.Addr+"/test/kolla:v1", "7001", "one")
+	k.docker("update", "--restart", "unless-stopped", "nova_compute")
 	answer(t, "127.0.0.1:7001")
 	before := k.state("nova_compute")
 	k.Must(0, "adopt", "--plan", "--write")
