@@ -12,7 +12,7 @@ type Agent struct {
 
 // New returns the agent of a node.
 func New(n node.Node) *Agent {
-	n.Engine = n.Recognizing()
+	n.Engine = n.Recognising()
 	return &Agent{node: &n}
 }
 

@@ -136,7 +136,7 @@ func (t *translated) confinement(spec containers.Spec) {
 		t.block("it has a seccomp profile, of which Docker does not tell the file", "leave it with --exclude "+t.container)
 	}
 	labels := slices.DeleteFunc(slices.Sorted(maps.Keys(spec.Labels)), func(l string) bool {
-		return l == node.LabelNode || l == node.LabelService || l == node.LabelGeneration // see node.Recognizing
+		return l == node.LabelNode || l == node.LabelService || l == node.LabelGeneration // see node.Recognising
 	})
 	if len(labels) > 0 {
 		t.differ("it loses the labels %s", strings.Join(labels, ", "))

@@ -11,24 +11,24 @@ import (
 	"github.com/kollet/kollet/containers"
 )
 
-// Recognizing returns the node's engine, which then also shows the containers of generation 0 as
+// Recognising returns the node's engine, which then also shows the containers of generation 0 as
 // those of this node: with the labels that containers of kollet have. They were created by
 // kolla-ansible, and an engine cannot change a container's labels.
-func (n *Node) Recognizing() containers.Engine {
+func (n *Node) Recognising() containers.Engine {
 	if n.Engine == nil {
 		return nil
 	}
-	return recognizing{n.Engine, n.Store(), n.State()}
+	return recognising{n.Engine, n.Store(), n.State()}
 }
 
-type recognizing struct {
+type recognising struct {
 	containers.Engine
 	store generation.Store
 	state string
 }
 
 // labels returns the labels of a container of generation 0; none for another.
-func (e recognizing) labels(a generation.Adopted, id string) map[string]string {
+func (e recognising) labels(a generation.Adopted, id string) map[string]string {
 	for service, c := range a.Containers {
 		if c.ID == id {
 			return map[string]string{LabelNode: e.state, LabelService: service, LabelGeneration: "0"}
@@ -37,7 +37,7 @@ func (e recognizing) labels(a generation.Adopted, id string) map[string]string {
 	return nil
 }
 
-func (e recognizing) recognize(a generation.Adopted, c containers.Container) containers.Container {
+func (e recognising) recognise(a generation.Adopted, c containers.Container) containers.Container {
 	if own := e.labels(a, c.ID); own != nil {
 		labels := maps.Clone(c.Spec.Labels)
 		if labels == nil {
@@ -50,17 +50,17 @@ func (e recognizing) recognize(a generation.Adopted, c containers.Container) con
 }
 
 // Inspect returns a container by its full id or its name.
-func (e recognizing) Inspect(ctx context.Context, id string) (containers.Container, error) {
+func (e recognising) Inspect(ctx context.Context, id string) (containers.Container, error) {
 	c, err := e.Engine.Inspect(ctx, id)
 	if err != nil {
 		return c, err
 	}
 	a, err := e.store.Adopted()
-	return e.recognize(a, c), err
+	return e.recognise(a, c), err
 }
 
 // List returns all containers that have every one of the labels.
-func (e recognizing) List(ctx context.Context, labels map[string]string) ([]containers.Container, error) {
+func (e recognising) List(ctx context.Context, labels map[string]string) ([]containers.Container, error) {
 	all, err := e.Engine.List(ctx, labels)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (e recognizing) List(ctx context.Context, labels map[string]string) ([]cont
 		return nil, err
 	}
 	for i, c := range all {
-		all[i] = e.recognize(a, c)
+		all[i] = e.recognise(a, c)
 	}
 	for _, adopted := range a.Containers {
 		listed := func(c containers.Container) bool { return c.ID == adopted.ID }
@@ -84,7 +84,7 @@ func (e recognizing) List(ctx context.Context, labels map[string]string) ([]cont
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, e.recognize(a, c))
+		all = append(all, e.recognise(a, c))
 	}
 	return all, nil
 }

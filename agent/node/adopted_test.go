@@ -64,12 +64,12 @@ func adoptedNode(t *testing.T) (*Node, *fakeEngine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Engine = n.Recognizing()
+	n.Engine = n.Recognising()
 	return n, e
 }
 
 // The containers of generation 0 are those of the node, and no others are.
-func TestRecognizing(t *testing.T) {
+func TestRecognising(t *testing.T) {
 	n, _ := adoptedNode(t)
 	names := func(labels map[string]string) string {
 		t.Helper()
