@@ -103,7 +103,7 @@ func block(b *strings.Builder, indent string, v reflect.Value) {
 
 // longText reports whether a list has text of several lines.
 func longText(list reflect.Value) bool {
-	words, ok := list.Interface().([]string)
+	words, ok := reflect.TypeAssert[[]string](list)
 	return ok && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "\n") })
 }
 
@@ -127,10 +127,10 @@ func unset(v reflect.Value) bool {
 
 // flow writes a value on one line.
 func flow(v reflect.Value) string {
-	if d, ok := v.Interface().(time.Duration); ok {
+	if d, ok := reflect.TypeAssert[time.Duration](v); ok {
 		return short(d)
 	}
-	if m, ok := v.Interface().(nodefile.Volume); ok && shortVolume(m) != "" {
+	if m, ok := reflect.TypeAssert[nodefile.Volume](v); ok && shortVolume(m) != "" {
 		return scalar(shortVolume(m))
 	}
 	switch v.Kind() {

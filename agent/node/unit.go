@@ -84,7 +84,7 @@ func (n *Node) systemctl(ctx context.Context, args ...string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput(); err != nil { //nolint:gosec // no shell reads them, and a unit of that name exists
 		return fmt.Errorf("systemctl %q: %w: %s", args, err, bytes.TrimSpace(out))
 	}
 	return nil
