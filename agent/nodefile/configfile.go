@@ -19,13 +19,7 @@ func (f ConfigFile) validate(problems *report.Problems) {
 	if sources != 1 {
 		bad("", "expected exactly one of template, source and content")
 	}
-	into := strings.HasSuffix(f.Dest, "/")
-	if !path.IsAbs(f.Dest) || path.Clean(f.Dest) == "/" && f.Source == "" || into && f.Source == "" {
-		bad(".dest", "expected the absolute path of a file in the container, got %q", f.Dest)
-	}
-	if dir := Reserved(f.identity()); dir != "" {
-		bad(".dest", reservedText, dir, f.Dest)
-	}
+	f.validateDest(bad)
 	if f.Source != "" {
 		f.validateSource(bad)
 	} else if f.Merge || f.PreserveProperties {
@@ -48,6 +42,19 @@ func (f ConfigFile) validate(problems *report.Problems) {
 	}
 }
 
+func (f ConfigFile) validateDest(bad func(string, string, ...any)) {
+	if path.IsAbs(f.Dest) && strings.Contains(f.Dest, "{{") {
+		return // it is checked again when its variables are known
+	}
+	into := strings.HasSuffix(f.Dest, "/")
+	if !path.IsAbs(f.Dest) || path.Clean(f.Dest) == "/" && f.Source == "" || into && f.Source == "" {
+		bad(".dest", "expected the absolute path of a file in the container, got %q", f.Dest)
+	}
+	if dir := Reserved(f.identity()); dir != "" {
+		bad(".dest", reservedText, dir, f.Dest)
+	}
+}
+
 func (f ConfigFile) validateSource(bad func(string, string, ...any)) {
 	if strings.Contains(f.Source, "{{") && len(f.Overrides) == 0 {
 		return // it is checked again when its variables are known
@@ -66,11 +73,15 @@ func (f ConfigFile) validateSource(bad func(string, string, ...any)) {
 	}
 }
 
-// WithSource returns the entry with a source in which the variables are expanded.
-func (f ConfigFile) WithSource(source string) (ConfigFile, error) {
-	f.Source = source
+// WithPaths returns the entry with a source and a dest in which the variables are expanded.
+func (f ConfigFile) WithPaths(source, dest string) (ConfigFile, error) {
+	f.Source, f.Dest = source, dest
 	var problems report.Problems
-	f.validateSource(func(field, format string, args ...any) { problems.Addf(report.Place{}, f.Key+field, format, args...) })
+	bad := func(field, format string, args ...any) { problems.Addf(report.Place{}, f.Key+field, format, args...) }
+	f.validateDest(bad)
+	if f.Source != "" {
+		f.validateSource(bad)
+	}
 	return f, problems.Err()
 }
 

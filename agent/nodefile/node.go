@@ -138,7 +138,7 @@ type ConfigFile struct {
 	Template  string   `yaml:"template" doc:"built-in template, or a file in the templates directory, which takes precedence"`
 	Source    string   `yaml:"source" doc:"file or directory on the host, or a pattern such as /etc/ceph/*.keyring, copied unchanged; if it is empty on this node, nothing is copied"`
 	Content   *string  `yaml:"content" doc:"a template, inline; \"\": an empty file"`
-	Dest      string   `yaml:"dest" doc:"path in the container; with a trailing slash, the directory into which source is copied"`
+	Dest      string   `yaml:"dest" doc:"path in the container, which may contain variables; with a trailing slash, the directory into which source is copied"`
 	Owner     string   `yaml:"owner" doc:"user, or user:group, in the container"`
 	Perm      string   `yaml:"perm" doc:"mode, such as \"0600\"; directories can be entered by those who can read them"`
 	Format    string   `yaml:"format" doc:"ini: overrides are merged key by key; text (default): the last override replaces the file"`

@@ -35,14 +35,11 @@ func (b *builder) render(s *generation.Service) []generation.Rendered {
 // renderOne renders an entry of config. prefix begins the names of its files in the
 // generation.
 func (b *builder) renderOne(prefix string, f nodefile.ConfigFile) ([]generation.File, []generation.Rendered, error) {
+	f, omitted, err := b.expandPaths(f)
+	if err != nil || omitted {
+		return nil, nil, err
+	}
 	if f.Source != "" {
-		path, err := b.renderer.Expand(b.name, f.Key+".source", f.Source)
-		if err != nil || path == "" {
-			return nil, nil, err
-		}
-		if f, err = f.WithSource(path); err != nil {
-			return nil, nil, err
-		}
 		s := source{from: f, node: b.node, key: b.key, writable: b.writable, name: prefix}
 		if err := s.read(); err != nil {
 			return nil, nil, report.Problem{Key: f.Key, Text: err.Error()}
@@ -76,6 +73,21 @@ func (b *builder) renderOne(prefix string, f nodefile.ConfigFile) ([]generation.
 	}
 	file := generation.File{Name: name, Dest: f.Dest, Owner: f.Owner, Perm: f.Perm, SHA256: b.key.Digest(out.Content)}
 	return []generation.File{file}, []generation.Rendered{{Name: name, Content: out.Content, Public: out.Public}}, nil
+}
+
+// expandPaths expands the variables in an entry's source and dest. It reports whether the
+// entry is omitted because its source is empty.
+func (b *builder) expandPaths(f nodefile.ConfigFile) (expanded nodefile.ConfigFile, omitted bool, err error) {
+	source, err := b.renderer.Expand(b.name, f.Key+".source", f.Source)
+	if err != nil || source == "" && f.Source != "" {
+		return f, true, err
+	}
+	dest, err := b.renderer.Expand(b.name, f.Key+".dest", f.Dest)
+	if err != nil {
+		return f, false, err
+	}
+	f, err = f.WithPaths(source, dest)
+	return f, false, err
 }
 
 // explains reports whether the operator asked where a file comes from.

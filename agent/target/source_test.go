@@ -74,6 +74,9 @@ func TestSources(t *testing.T) {
 			"/c/", "+/c/alias/", "+/c/alias/deep/", "+/c/alias/deep/key k", "+/c/ceph.conf fsid", "+/c/empty ", "+/c/here k", "+/c/none/", "+/c/sub/", "+/c/sub/deep/", "+/c/sub/deep/key k"}},
 		"empty on this node":      {"{source: '{{ get .vars \"ca\" | default \"\" }}', dest: /c" + owned, nil},
 		"from a variable":         {"{source: '{{ printf \"/etc/ceph\" }}/sub', dest: /var/lib/kolla/share/ca-certificates" + owned, []string{"/var/lib/kolla/share/ca-certificates/", "+/var/lib/kolla/share/ca-certificates/deep/", "+/var/lib/kolla/share/ca-certificates/deep/key k"}},
+		"to a variable":           {"{source: /etc/ceph/ceph.conf, dest: '/a/{{ printf \"b\" }}.conf'" + owned, []string{"/a/b.conf fsid"}},
+		"into a variable":         {"{source: /etc/ceph/ceph.conf, dest: '/{{ printf \"a\" }}/'" + owned, []string{"/a/ceph.conf fsid"}},
+		"content to a variable":   {"{content: x, dest: '/a/{{ printf \"b\" }}.conf'" + owned, []string{"/a/b.conf x"}},
 		"directory below another": {"{source: /etc/ceph/sub, dest: /c/" + owned, []string{"/c/sub/", "+/c/sub/deep/", "+/c/sub/deep/key k"}},
 		"its content alone":       {"{source: /etc/ceph/sub/, dest: /c/" + owned, []string{"/c/", "+/c/deep/", "+/c/deep/key k"}},
 		"link that is named":      {"{source: /etc/other/sub/deep, dest: /c" + owned, []string{"/c/", "+/c/key k"}},
@@ -132,6 +135,10 @@ func TestWrongSources(t *testing.T) {
 	}
 	for entries, want := range map[string]string{
 		"{source: /etc/nothing, dest: /a" + owned:                                         "config[0]: source /etc/nothing does not exist; create it, or set optional: true",
+		"{content: x, dest: '/{{ printf \".kollet/x\" }}'" + owned:                     "config[0].dest: /.kollet is kollet's own",
+		"{content: x, dest: '/a{{ printf \"/\" }}'" + owned:                               "config[0].dest: expected the absolute path of a file in the container, got \"/a/\"",
+		"{content: x, dest: '/a/{{ .vars.gone }}'" + owned:                                "config[0].dest: ",
+		"{content: x, dest: '{{ printf \"/a\" }}'" + owned:                                "config[0].dest: expected the absolute path",
 		"{source: '{{ printf \"ca\" }}', dest: /a" + owned:                                "config[0].source: expected an absolute path on the host, got \"ca\"",
 		"{source: '/etc/*.key', dest: /a/" + owned:                                        "config[0]: source /etc/*.key does not exist; create it, or set optional: true",
 		"{source: /etc/gone, dest: /a, optional: true" + owned:                            "config[0]: source /etc/gone: no such file or directory",

@@ -72,14 +72,16 @@ func (r *dryRun) service(name string, node *nodefile.Node) {
 		if r.notHere(f.Template) {
 			continue
 		}
+		dest, err := r.Expand(name, f.Key+".dest", f.Dest)
+		r.add(f.Place, err)
 		in := configs.File{
-			Where: f.Key, Name: fmt.Sprintf("%02d-%s", i, path.Base(f.Dest)), Template: f.Template,
+			Where: f.Key, Name: fmt.Sprintf("%02d-%s", i, path.Base(dest)), Template: f.Template,
 			Format: f.Format, Overrides: f.Overrides, Optional: f.Optional,
 		}
 		if f.Content != nil {
 			in.Content = *f.Content
 		}
-		_, err := r.Render(name, in)
+		_, err = r.Render(name, in)
 		r.add(f.Place, err)
 	}
 	expand := func(key string, texts ...string) {
