@@ -62,6 +62,8 @@ var secrets = map[string]string{
 	"placement_password": `"pl@cement"`,
 	"neutron_password":   `neutr0n pass`,
 	"metadata_secret":    `met@data$ecret`,
+	"ceph_nova_key":      `AQBnova/+key==`,
+	"ceph_cinder_key":    `AQBcinder/+key==`,
 	"ovn_ca":             "-----BEGIN CERTIFICATE-----\nca-of-ovn\n-----END CERTIFICATE-----",
 	"ovn_certificate":    "-----BEGIN CERTIFICATE-----\nof-this-node\n-----END CERTIFICATE-----",
 	"ovn_private_key":    "-----BEGIN PRIVATE KEY-----\nits-key\n-----END PRIVATE KEY-----",
@@ -81,22 +83,56 @@ func TestProfileRendersAsBefore(t *testing.T) {
 			"ovn_sb_connection": []any{"ssl:10.0.0.5:6642", "ssl:[2001:db8::6]:6642"}, "ovn_encap_type": "geneve,vxlan",
 			"nova_metadata_host": "metadata.example.org", "nova_metadata_protocol": "https",
 		},
+		"ceph": {
+			"rabbit_host": "10.0.0.5", "auth_url": "http://10.0.0.5:5000/v3", "ovn_sb_connection": "tcp:10.0.0.5:6642", "ovn_encap_ip": "10.1.0.21",
+			"nova_metadata_host": "10.0.0.5", "images_type": "rbd", "rbd_secret_uuid": "8d9ad5f6-2b1a-4f5e-9d3e-0d6b1c1f6a11",
+			"cinder_rbd_secret_uuid": "5b1a3c1e-7a44-4c34-b1c8-2f0a4b0f9e22", "hw_disk_discard": "unmap",
+			"ceph_mon_host": []any{"10.2.0.1", "10.2.0.2"}, "ceph_fsid": "c3f2b4ac-9a3d-4ae0-8a35-7e2a4e1c0d33",
+			"cinder_region": "West", "cinder_catalog_info": "block-storage:cinder:internalURL",
+		},
+		"tuned": {
+			"rabbit_host": "10.0.0.5", "rabbit_tls": true, "rabbit_ca_file": "/etc/ssl/certs/rabbit.pem", "rabbit_quorum_queues": true,
+			"rabbit_transient_quorum_queues": true, "rabbit_stream_fanout": true, "rabbit_queue_manager": true,
+			"auth_url": "https://10.0.0.5:5000/v3", "ca_file": "/etc/ssl/certs/ca-certificates.crt", "barbican_enabled": true,
+			"ovn_sb_connection": "tcp:10.0.0.5:6642", "ovn_encap_ip": "10.1.0.21", "ovn_cms_options": []any{"enable-chassis-as-gw", "availability-zones=a"},
+			"ovn_chassis_mac_mappings": "physnet1:52:54:00:a1:b2:c3", "ovn_monitor_all": true, "nova_metadata_host": "10.0.0.5", "metadata_workers": 2,
+			"spice_enabled": true, "spicehtml5proxy_url": "https://console.example.org/spice_auto.html", "spice_require_secure": true,
+			"spice_options":         map[string]any{"streaming_mode": "filter", "image_compression": "auto_glz"},
+			"notifications_enabled": true, "notification_topics": []any{"notifications", "vitrage"}, "instance_usage_audit_period": "day",
+			"cpu_model_extra_flags": []any{"pdpe1gb", "-vmx"}, "hw_machine_type": "x86_64=q35", "num_pcie_ports": 16, "cpu_dedicated_set": "4-12,^8,15",
+			"cpu_shared_set": 0, "reserved_host_cpus": 2, "reserved_host_memory_mb": 4096, "reserved_host_disk_mb": 10240,
+			"reserved_huge_pages":  []any{"node:0,size:2048,count:64", "node:1,size:1GB,count:1"},
+			"cpu_allocation_ratio": 4.5, "ram_allocation_ratio": 1, "disk_allocation_ratio": 1,
+			"pci_device_spec": []any{map[string]any{"vendor_id": "8086", "product_id": "1520", "physical_network": "physnet1"}, `{"address": "0000:82:00.0"}`},
+			"pci_alias":       `{"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"}`,
+			"swtpm_enabled":   true, "allow_resize_to_same_host": true, "skip_cpu_compare_on_dest": true,
+			"libvirt_max_workers": 80, "libvirt_max_client_requests": 40, "qemu_max_files": 32768, "qemu_max_processes": 131072,
+			"images_type": "qcow2", "disk_cachemodes": []any{"file=directsync", "block=none"}, "hw_disk_discard": "ignore", "volume_use_multipath": true,
+			"nfs_mount_point_base": "/run/nova-mnt", "quobyte_mount_point_base": "/run/quobyte-mnt",
+			"vendordata_file": "/etc/kollet/vendordata.json", "provider_config_file": "/etc/kollet/provider.yaml",
+			"agent_extensions": []any{"qos", "fdb"}, "fdb_device_mappings": "physnet1:p1p1", "firewall_driver": "noop",
+			"distributed_routing": true, "datapath_type": "netdev", "ovsdb_timeout": 30, "l2_population": true, "my_ip": "10.0.0.21", "tunnel_types": "vxlan",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			renderer := newRenderer(t, configs.Inputs{Vars: over(compute(t).Vars, own), Secrets: secrets})
 			for service, s := range compute(t).Services {
 				for i, c := range s.Config {
 					if c.Source != "" {
-						if source, err := renderer.Expand(service, "config", c.Source); err != nil || source != own["ca_directory"] && source != "" {
+						if source, err := renderer.Expand(service, "config", c.Source); err != nil || !slices.Contains(slices.Collect(maps.Values(own)), any(source)) && source != "" {
 							t.Errorf("%s: source of %s: %q, %v", service, c.Dest, source, err)
 						}
 						continue
+					}
+					dest, err := renderer.Expand(service, "config", c.Dest)
+					if err != nil {
+						t.Errorf("%s: dest %s: %v", service, c.Dest, err)
 					}
 					out := render(t, renderer, service, file(s, i))
 					if out.Omitted {
 						continue
 					}
-					base := filepath.Join("testdata", name, service, filepath.Base(c.Dest))
+					base := filepath.Join("testdata", name, service, filepath.Base(dest))
 					golden(t, base, out.Content)
 					golden(t, base+".public", out.Public)
 					noSecrets(t, out.Public, secrets)
