@@ -24,6 +24,7 @@ type Inputs struct {
 	Host      string            // name of this node, as {host} in override paths and .host in templates
 	Vars      map[string]any    // .vars; a nil value counts as not set
 	OwnVars   []string          // the Vars that the operator set, for Unused
+	KnownVars []string          // those that need not be used: the profile has them for services that this node may not have
 	Secrets   map[string]string // secret "NAME"
 	Instance  map[string]any    // .instance: cloud-init's instance data; may be empty
 	Templates string            // directory of the operator's templates; need not exist

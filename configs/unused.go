@@ -17,8 +17,8 @@ import (
 // Unused returns an error for each override that no config file names, and for
 // each of the operator's variables that nothing uses. Call it after everything
 // was rendered. It does not report hidden files, overrides for other hosts, and
-// variables that a built-in template uses, because they may belong to a service
-// that this node does not have.
+// variables that a built-in template uses or the profile has, because they may
+// belong to a service that this node does not have.
 func (r *Renderer) Unused() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,6 +116,9 @@ func (r *Renderer) unusedVars() []error {
 		return nil // the usual case, which need not parse all built-in templates
 	}
 	known := builtinVars()
+	for _, name := range r.in.KnownVars {
+		known[name] = true
+	}
 	for name := range r.usedVars {
 		known[name] = true
 	}

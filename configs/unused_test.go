@@ -40,8 +40,9 @@ func TestUnusedOverrides(t *testing.T) {
 func TestUnusedVariables(t *testing.T) {
 	r := newRenderer(t, configs.Inputs{
 		Place:     func(key string) report.Place { return report.Place{File: "node.yaml", Line: len(key)} },
-		Vars:      map[string]any{"vir_type": "kvm", "bridge_mappings": "a:b", "mine": 1, "override": 1, "probe": 1, "untaken": 1, "got": 1, "lost": 1},
-		OwnVars:   []string{"vir_type", "bridge_mappings", "mine", "override", "probe", "untaken", "got", "lost"},
+		Vars:      map[string]any{"vir_type": "kvm", "bridge_mappings": "a:b", "mine": 1, "override": 1, "probe": 1, "untaken": 1, "got": 1, "lost": 1, "port": 1, "prt": 1},
+		OwnVars:   []string{"vir_type", "bridge_mappings", "mine", "override", "probe", "untaken", "got", "lost", "port", "prt"},
+		KnownVars: []string{"port"},
 		Overrides: tree(t, map[string]string{"x.conf": "[a]\ny = {{ $.vars.override }}\n"}),
 	})
 	render(t, r, "s", configs.File{Where: "w", Format: "ini", Overrides: []string{"x.conf"},
@@ -50,9 +51,10 @@ func TestUnusedVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := errors.Join(r.Unused()...)
-	wantError(t, got, "node.yaml:13: vars.vir_type: nothing uses this variable; did you mean virt_type?", "node.yaml:9: vars.lost: nothing uses this variable")
-	if n := len(r.Unused()); n != 2 {
-		t.Errorf("got %d errors, want 2:\n%v", n, got)
+	wantError(t, got, "node.yaml:13: vars.vir_type: nothing uses this variable; did you mean virt_type?", "node.yaml:9: vars.lost: nothing uses this variable",
+		"node.yaml:8: vars.prt: nothing uses this variable; did you mean port?")
+	if n := len(r.Unused()); n != 3 {
+		t.Errorf("got %d errors, want 3:\n%v", n, got)
 	}
 }
 

@@ -16,12 +16,13 @@ import (
 )
 
 // profile is the content of a built-in profile: the services of a node, which of them
-// belong to which network, and the variables.
+// belong to which network or are switched on by a variable, and the variables.
 type profile struct {
 	Vars     map[string]any      `yaml:"vars"`
 	OneOf    map[string][]string `yaml:"one_of"`  // variables with a fixed set of values
 	SomeOf   map[string][]string `yaml:"some_of"` // those whose value is a list of them
 	Networks map[string][]string `yaml:"networks"`
+	Switches map[string]string   `yaml:"switches"` // services that a node only has if the variable is true
 	Services map[string]Service  `yaml:"services"`
 }
 
@@ -85,7 +86,9 @@ func (n *Node) addProfile(profiles Profiles, problems *report.Problems) error {
 			return syntax(name, err)
 		}
 		n.dropNetworks(&p, problems)
+		n.dropSwitchedOff(&p, problems)
 	}
+	n.KnownVars = slices.Sorted(maps.Keys(p.Vars))
 	n.checkVars(p, problems)
 	vars := maps.Clone(p.Vars)
 	if vars == nil {
@@ -109,6 +112,27 @@ func (n *Node) dropNetworks(p *profile, problems *report.Problems) {
 			if !slices.Contains(chosen, service) {
 				delete(p.Services, service)
 			}
+		}
+	}
+}
+
+// dropSwitchedOff removes the services that are switched off. The node file may have a
+// service of its own with such a name, which then has an image.
+func (n *Node) dropSwitchedOff(p *profile, problems *report.Problems) {
+	for _, service := range slices.Sorted(maps.Keys(p.Switches)) {
+		variable := p.Switches[service]
+		value := n.Vars[variable]
+		if value == nil {
+			value = p.Vars[variable]
+		}
+		if value != false {
+			continue // checkVars reports what is neither true nor false
+		}
+		delete(p.Services, service)
+		if own, there := n.Services[service]; there && own.Image == "" && !own.Disabled {
+			key := "services." + service
+			problems.Addf(n.Place(key), key, "this service is switched off; set vars.%s: true, or remove its settings", variable)
+			delete(n.Services, service)
 		}
 	}
 }

@@ -138,6 +138,11 @@ func TestNetworks(t *testing.T) {
 		"default":         {"", []string{"bridge", "libvirt", "compute"}, []string{"libvirt", "bridge"}, "virt"},
 		"openvswitch":     {"network: openvswitch", []string{"libvirt", "switch", "compute"}, []string{"libvirt", "switch"}, "virt"},
 		"disabled":        {"services: {libvirt: {disabled: true}}", []string{"bridge", "compute"}, []string{"bridge"}, "virt"},
+		"switched on":     {"vars: {extra_enabled: true}", []string{"bridge", "libvirt", "compute", "extra"}, []string{"libvirt", "bridge"}, "virt"},
+		"switched off":    {"vars: {extra_enabled: false}", []string{"bridge", "libvirt", "compute"}, []string{"libvirt", "bridge"}, "virt"},
+		"on, disabled":    {"vars: {extra_enabled: true}\nservices: {extra: {disabled: true}}", []string{"bridge", "libvirt", "compute"}, []string{"libvirt", "bridge"}, "virt"},
+		"off, disabled":   {"services: {extra: {disabled: true}}", []string{"bridge", "libvirt", "compute"}, []string{"libvirt", "bridge"}, "virt"},
+		"off, another":    {"services: {extra: {image: mine}}", []string{"bridge", "libvirt", "compute", "extra"}, []string{"libvirt", "bridge"}, "virt"},
 		"own words":       {"services: {compute: {depends_on: [], group: net}, bridge: {group: net}}", []string{"bridge", "compute", "libvirt"}, []string{}, "net"},
 		"in no group":     {"services: {compute: {group: ''}}", []string{"bridge", "libvirt", "compute"}, []string{"libvirt", "bridge"}, ""},
 		"profile's group": {"services: {mine: {image: x, depends_on: [compute], group: virt}}", []string{"bridge", "libvirt", "compute", "mine"}, []string{"libvirt", "bridge"}, "virt"},
@@ -169,8 +174,8 @@ func TestVars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"debug": true, "host": nil, "mine": []any{1, nil}}
-	if !reflect.DeepEqual(node.Vars, want) || !slices.Equal(node.OwnVars, []string{"debug", "mine"}) {
-		t.Errorf("got %v, own %q", node.Vars, node.OwnVars)
+	want := map[string]any{"debug": true, "host": nil, "mine": []any{1, nil}, "extra_enabled": false}
+	if !reflect.DeepEqual(node.Vars, want) || !slices.Equal(node.OwnVars, []string{"debug", "mine"}) || !slices.Equal(node.KnownVars, []string{"debug", "extra_enabled", "host"}) {
+		t.Errorf("got %v, own %q, known %q", node.Vars, node.OwnVars, node.KnownVars)
 	}
 }

@@ -23,6 +23,7 @@ type Node struct {
 	Services        map[string]Service `yaml:"services" doc:"the node's services; every field overrides the profile's"`
 
 	OwnVars   []string `yaml:"-"` // the Vars that the node file itself sets
+	KnownVars []string `yaml:"-"` // the Vars that the profile has
 	Hotfix    Hotfix   `yaml:"-"` // what of a Change differs from the node file
 	FileTag   string   `yaml:"-"` // images.tag of the node file
 	own, base *document

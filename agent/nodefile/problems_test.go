@@ -19,7 +19,7 @@ const small = `
 networks:
   linuxbridge: [bridge]
   openvswitch: [switch]
-vars: {debug: false, host: null}
+vars: {debug: false, host: null, extra_enabled: false}
 services:
   libvirt:
     image: libvirt
@@ -39,6 +39,8 @@ services:
   compute: {image: compute, depends_on: [libvirt, bridge, switch], group: virt}
   bridge: {image: bridge}
   switch: {image: switch}
+  extra: {image: extra}
+switches: {extra: extra_enabled}
 `
 
 func profiles(name string) ([]byte, error) {
@@ -82,6 +84,8 @@ func TestProblems(t *testing.T) {
 			"node.yaml:7:32: services.one.healthcheck[0].within: unknown key; did you mean start_period?",
 		}},
 		"elsewhere alone": {own("periodSeconds: 1"), []string{"node.yaml:5:5: services.one.periodSeconds: unknown key"}},
+		"switched off":    {"images: {tag: v1}\nservices:\n  extra: {user: root}\n", []string{"node.yaml:3:3: services.extra: this service is switched off; set vars.extra_enabled: true, or remove its settings"}},
+		"no switch":       {"images: {tag: v1}\nvars: {extra_enabled: 'on'}\nservices:\n  extra: {user: root}\n", []string{`node.yaml:2:8: vars.extra_enabled: expected true or false without quotes, got "on"`}},
 		"group of one": {"profile: none\nservices:\n  aa: {image: 'a:1', group: pair}\n  bb: {image: 'a:1', group: pair}\n  cc: {image: 'a:1', group: piar}\n  dd: {image: 'a:1', group: other}\n", []string{
 			`node.yaml:5:22: services.cc.group: no other service is in group "piar"; did you mean pair?`,
 			`node.yaml:6:22: services.dd.group: no other service is in group "other"`,

@@ -135,7 +135,7 @@ func TestWrongSources(t *testing.T) {
 	}
 	for entries, want := range map[string]string{
 		"{source: /etc/nothing, dest: /a" + owned:                                         "config[0]: source /etc/nothing does not exist; create it, or set optional: true",
-		"{content: x, dest: '/{{ printf \".kollet/x\" }}'" + owned:                     "config[0].dest: /.kollet is kollet's own",
+		"{content: x, dest: '/{{ printf \".kollet/x\" }}'" + owned:                        "config[0].dest: /.kollet is kollet's own",
 		"{content: x, dest: '/a{{ printf \"/\" }}'" + owned:                               "config[0].dest: expected the absolute path of a file in the container, got \"/a/\"",
 		"{content: x, dest: '/a/{{ .vars.gone }}'" + owned:                                "config[0].dest: ",
 		"{content: x, dest: '{{ printf \"/a\" }}'" + owned:                                "config[0].dest: expected the absolute path",

@@ -83,6 +83,7 @@ func Read(n *node.Node, opts Options, reason string) (*Target, error) {
 		Host:      n.Name,
 		Vars:      file.Vars,
 		OwnVars:   file.OwnVars,
+		KnownVars: file.KnownVars,
 		Secrets:   secrets,
 		Instance:  instance(n, writable),
 		Templates: n.Path(node.TemplatesDir),

@@ -29,7 +29,7 @@ type dryRun struct {
 // services.
 func (n Node) dryRun(file *nodefile.Node, problems *report.Problems) {
 	in := configs.Inputs{
-		Host: cmp.Or(n.Host, "node"), Vars: file.Vars, OwnVars: file.OwnVars,
+		Host: cmp.Or(n.Host, "node"), Vars: file.Vars, OwnVars: file.OwnVars, KnownVars: file.KnownVars,
 		Secrets: map[string]string{}, Instance: map[string]any{}, Overrides: n.overrides(), Place: file.Place,
 	}
 	for name := range file.Secrets {

@@ -105,7 +105,7 @@ func TestSchemaAcceptsTheProfile(t *testing.T) {
 	if err := yaml.Unmarshal(data, &profile); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"networks", "one_of", "some_of"} {
+	for _, key := range []string{"networks", "switches", "one_of", "some_of"} {
 		delete(profile, key) // of profiles alone
 	}
 	for _, problem := range check(t, profile) {
