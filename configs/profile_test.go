@@ -22,6 +22,7 @@ var update = flag.Bool("update", false, "write the golden files and the table of
 // profile is what the tests read of a profile.
 type profile struct {
 	Networks map[string][]string `yaml:"networks"`
+	Switches map[string]string   `yaml:"switches"`
 	Vars     map[string]any      `yaml:"vars"`
 	Services map[string]service  `yaml:"services"`
 }
@@ -57,16 +58,19 @@ func compute(t *testing.T) profile {
 }
 
 var secrets = map[string]string{
-	"rabbit_password":    `r/b:t @$ecret`,
-	"nova_password":      `n0va$ecret`,
-	"placement_password": `"pl@cement"`,
-	"neutron_password":   `neutr0n pass`,
-	"metadata_secret":    `met@data$ecret`,
-	"ceph_nova_key":      `AQBnova/+key==`,
-	"ceph_cinder_key":    `AQBcinder/+key==`,
-	"ovn_ca":             "-----BEGIN CERTIFICATE-----\nca-of-ovn\n-----END CERTIFICATE-----",
-	"ovn_certificate":    "-----BEGIN CERTIFICATE-----\nof-this-node\n-----END CERTIFICATE-----",
-	"ovn_private_key":    "-----BEGIN PRIVATE KEY-----\nits-key\n-----END PRIVATE KEY-----",
+	"rabbit_password":      `r/b:t @$ecret`,
+	"nova_password":        `n0va$ecret`,
+	"placement_password":   `"pl@cement"`,
+	"neutron_password":     `neutr0n pass`,
+	"metadata_secret":      `met@data$ecret`,
+	"ceilometer_password":  `ceil0meter$ecret`,
+	"nova_ssh_private_key": "-----BEGIN OPENSSH PRIVATE KEY-----\nits-ssh-key\n-----END OPENSSH PRIVATE KEY-----\n",
+	"nova_ssh_public_key":  "ssh-ed25519 AAAApublic nova\n",
+	"ceph_nova_key":        `AQBnova/+key==`,
+	"ceph_cinder_key":      `AQBcinder/+key==`,
+	"ovn_ca":               "-----BEGIN CERTIFICATE-----\nca-of-ovn\n-----END CERTIFICATE-----",
+	"ovn_certificate":      "-----BEGIN CERTIFICATE-----\nof-this-node\n-----END CERTIFICATE-----",
+	"ovn_private_key":      "-----BEGIN PRIVATE KEY-----\nits-key\n-----END PRIVATE KEY-----",
 }
 
 func TestProfileRendersAsBefore(t *testing.T) {
@@ -89,6 +93,14 @@ func TestProfileRendersAsBefore(t *testing.T) {
 			"cinder_rbd_secret_uuid": "5b1a3c1e-7a44-4c34-b1c8-2f0a4b0f9e22", "hw_disk_discard": "unmap",
 			"ceph_mon_host": []any{"10.2.0.1", "10.2.0.2"}, "ceph_fsid": "c3f2b4ac-9a3d-4ae0-8a35-7e2a4e1c0d33",
 			"cinder_region": "West", "cinder_catalog_info": "block-storage:cinder:internalURL",
+		},
+		"extra": {
+			"rabbit_host": "10.0.0.5", "auth_url": "http://10.0.0.5:5000/v3", "ovn_sb_connection": "tcp:10.0.0.5:6642", "ovn_encap_ip": "10.1.0.21",
+			"nova_metadata_host": "10.0.0.5", "my_ip": "10.0.0.21", "notifications_enabled": true, "volume_use_multipath": true,
+			"nova_ssh_enabled": true, "nova_ssh_port": 2222, "iscsid_enabled": true, "multipathd_enabled": true, "ceilometer_compute_enabled": true,
+			"cron_enabled": true, "logrotate_interval": "daily", "logrotate_count": 3, "logrotate_max_size": "10M",
+			"fluentd_enabled": true, "fluentd_forward_to": []any{"10.0.0.5:24224", "[2001:db8::5]:24225"},
+			"prometheus_node_exporter_enabled": true, "prometheus_libvirt_exporter_enabled": true,
 		},
 		"tuned": {
 			"rabbit_host": "10.0.0.5", "rabbit_tls": true, "rabbit_ca_file": "/etc/ssl/certs/rabbit.pem", "rabbit_quorum_queues": true,
@@ -115,8 +127,13 @@ func TestProfileRendersAsBefore(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			renderer := newRenderer(t, configs.Inputs{Vars: over(compute(t).Vars, own), Secrets: secrets})
-			for service, s := range compute(t).Services {
+			p := compute(t)
+			vars := over(p.Vars, own)
+			renderer := newRenderer(t, configs.Inputs{Vars: vars, KnownVars: slices.Collect(maps.Keys(p.Vars)), Secrets: secrets})
+			for service, s := range p.Services {
+				if variable, switched := p.Switches[service]; switched && vars[variable] != true {
+					continue
+				}
 				for i, c := range s.Config {
 					if c.Source != "" {
 						if source, err := renderer.Expand(service, "config", c.Source); err != nil || !slices.Contains(slices.Collect(maps.Values(own)), any(source)) && source != "" {
@@ -278,8 +295,16 @@ func TestProfileIsWhole(t *testing.T) {
 			networked = append(networked, name)
 		}
 	}
+	for name, variable := range p.Switches {
+		if _, ok := p.Services[name]; !ok || p.Vars[variable] != false {
+			t.Errorf("%s is switched on by %s, which is %v", name, variable, p.Vars[variable])
+		}
+		if s := p.Services[name]; s.NetworkMode != "host" || s.Privileged != slices.Contains([]string{"iscsid", "multipathd"}, name) {
+			t.Errorf("%s has privileges %v and network %s", name, s.Privileged, s.NetworkMode)
+		}
+	}
 	for name, s := range p.Services {
-		if !s.Privileged || s.PID != "host" || s.NetworkMode != "host" {
+		if _, switched := p.Switches[name]; !switched && (!s.Privileged || s.PID != "host" || s.NetworkMode != "host") {
 			t.Errorf("%s lacks privileges, or the host's pid or network namespace", name)
 		}
 		if len(s.Healthcheck) == 0 {
@@ -323,7 +348,8 @@ func TestEveryVariableOfTheProfileIsUsed(t *testing.T) {
 		all += string(text)
 	}
 	for name := range compute(t).Vars {
-		if !strings.Contains(all, ".vars."+name) {
+		switches := slices.Collect(maps.Values(compute(t).Switches))
+		if !strings.Contains(all, ".vars."+name) && !slices.Contains(switches, name) {
 			t.Errorf("nothing uses %s", name)
 		}
 	}
