@@ -26,11 +26,18 @@ var exampleImages = map[string]map[string]string{
 	"ovn.yaml":        onOVN(),
 	"containerd.yaml": with(onOVN(), "telegraf", "registry.example.com:5000/library/telegraf:1.33"),
 	"air-gapped.yaml": onOVN(),
+	"ceph.yaml":       onCeph(),
 }
 
 func onOVN() map[string]string {
 	return images("registry.example.com:5000/kolla", "nova-libvirt", "nova-compute",
 		"openvswitch-db-server", "openvswitch-vswitchd", "ovn-controller", "neutron-ovn-metadata-agent")
+}
+
+func onCeph() map[string]string {
+	all := onOVN()
+	maps.Copy(all, images("registry.example.com:5000/kolla", "nova-ssh", "cron", "ceilometer-compute", "prometheus-node-exporter", "prometheus-libvirt-exporter"))
+	return all
 }
 
 func images(registry string, services ...string) map[string]string {
@@ -104,7 +111,8 @@ func planExample(t *testing.T, name string) Plan {
 		t.Fatal(err)
 	}
 	put(t, n.NodeFilePath(), string(file))
-	for _, secret := range []string{"rabbit_password", "nova_password", "placement_password", "neutron_password", "metadata_secret", "influxdb_token"} {
+	for _, secret := range []string{"rabbit_password", "nova_password", "placement_password", "neutron_password", "metadata_secret", "influxdb_token",
+		"ceph_nova_key", "ceph_cinder_key", "nova_ssh_private_key", "nova_ssh_public_key", "ceilometer_password"} {
 		put(t, n.Path("/etc/kollet/secrets/"+secret), "a secret value\n")
 	}
 	at, err := target.Read(n, target.Options{}, "bootstrap")
