@@ -27,6 +27,9 @@ IMAGES         := nova-libvirt nova-compute neutron-linuxbridge-agent \
                   neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd \
                   ovn-controller neutron-ovn-metadata-agent
 IMAGE_VERSIONS := 26.2.2 26.2.2-1
+# Images of services that the profile has switched off.
+EXTRA_IMAGES   := nova-ssh iscsid multipathd ceilometer-compute cron \
+                  prometheus-node-exporter prometheus-libvirt-exporter
 
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
@@ -87,7 +90,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-stack test-engines test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images controller-image node-image first-boot test-vm fuzz corpus bench bench-cloud bench-fleet bench-network recordings man clean
+.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-stack test-engines test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images extra-images controller-image node-image first-boot test-vm fuzz corpus bench bench-cloud bench-fleet bench-network recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -216,6 +219,9 @@ all-images:
 
 images: ## the container images, in build/registry
 	@test/make/images.sh "$(IMAGES)" "$(IMAGE_VERSIONS)"
+
+extra-images: ## the images of services that are switched off by default, in build/extra
+	@test/make/images.sh "$(EXTRA_IMAGES)" "$(IMAGE_VERSIONS)" build/extra
 
 controller-image: ## the image of the control plane for development and tests, in build/controller
 	@test/make/controller.sh $(firstword $(IMAGE_VERSIONS))

@@ -13,6 +13,11 @@ Builds the images of a compute node from Debian 12 packages and tags them
   neutron-openvswitch-agent  openvswitch-db-server  openvswitch-vswitchd
   ovn-controller  neutron-ovn-metadata-agent
 
+Others run beside them, and are built only when they are named:
+
+  nova-ssh  iscsid  multipathd  ceilometer-compute  cron
+  prometheus-node-exporter  prometheus-libvirt-exporter
+
 The image controller, an OpenStack control plane for development and tests, is built
 only when it is named.
 
@@ -50,6 +55,7 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=../debian.sh
 . "$here/../debian.sh"
 build=$here/../../build
+extra="nova-ssh iscsid multipathd ceilometer-compute cron prometheus-node-exporter prometheus-libvirt-exporter"
 all="nova-libvirt nova-compute neutron-linuxbridge-agent neutron-openvswitch-agent openvswitch-db-server openvswitch-vswitchd ovn-controller neutron-ovn-metadata-agent"
 
 # make_debian FILE SOURCES: creates a root file system that contains nothing from this
@@ -122,7 +128,7 @@ image() {
 	name=$1
 	set -- --build-arg "VERSION=$version" --label "kollet.version=$(cat "$here/../../VERSION")"
 	case $name in
-	nova-libvirt) layer "$full" kolla/base:latest "$name" "$@" ;;
+	nova-libvirt | nova-ssh | iscsid | multipathd | cron | prometheus-*) layer "$full" kolla/base:latest "$name" "$@" ;;
 	openvswitch-* | ovn-controller) layer "$full" kolla/base:latest openvswitch --target "$name" "$@" ;;
 	*)
 		if [ -z "$openstack" ]; then
@@ -163,7 +169,7 @@ while [ $# -gt 0 ]; do
 		;;
 	-*) die "unknown option: $1; see --help" ;;
 	*)
-		case " $all controller " in *" $1 "*) ;; *) die "unknown image: $1; expected one of: $all controller" ;; esac
+		case " $all $extra controller " in *" $1 "*) ;; *) die "unknown image: $1; expected one of: $all $extra controller" ;; esac
 		images="$images $1"
 		;;
 	esac

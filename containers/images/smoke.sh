@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks built images without a node: smoke.sh [TAG-PREFIX] [VERSION], for example
 # smoke.sh registry:5000/ 26.2.3. Prints the size of each image and one line per problem,
-# and fails if there is one. DOCKER_HOST selects the engine.
+# and fails if there is one. Images that are built only when they are named may be absent. DOCKER_HOST selects the engine.
 # shellcheck disable=SC2016 # single quotes are for the shell in the container
 set -eu
 
@@ -39,6 +39,14 @@ prints() {
 	esac
 }
 
+# programs IMAGE USER PROGRAM...: checks that the image has the programs.
+programs() {
+	image_name=$1
+	as=$2
+	shift 2
+	prints "$image_name" "$as" "" sh -c 'PATH=$PATH:/usr/sbin:/sbin; for p; do command -v "$p" || exit 1; done' sh "$@"
+}
+
 # common IMAGE USER: checks what all images have in common.
 common() {
 	docker image inspect --format '{{.Size}}' "${prefix}kolla/$1:$version" |
@@ -49,9 +57,9 @@ common() {
 	expect "$1" "version of kollet" "$(cat "$here/../../VERSION")" "$(docker image inspect \
 		--format '{{index .Config.Labels "kollet.version"}}' "${prefix}kolla/$1:$version")"
 	expect "$1" "ids of users" \
-		"kolla:42400 qemu:42427 neutron:42435 nova:42436 openvswitch:42476 libvirt:42473" \
+		"kolla:42400 ceilometer:42405 qemu:42427 neutron:42435 nova:42436 prometheus:42472 openvswitch:42476 libvirt:42473" \
 		"$(in_image "$1" root sh -c '
-			for u in kolla qemu neutron nova openvswitch; do
+			for u in kolla ceilometer qemu neutron nova prometheus openvswitch; do
 				printf "%s:%s " "$u" "$(id -u $u)"
 				[ "$(id -u $u)" = "$(id -g $u)" ] || printf "(group %s) " "$(id -g $u)"
 			done
@@ -92,11 +100,16 @@ prints nova-libvirt root "QEMU emulator" qemu-system-x86_64 --version
 prints nova-libvirt root "" virsh --version
 prints nova-libvirt root "ovs-vsctl (Open vSwitch)" ovs-vsctl --version
 prints nova-libvirt root "42436" libvirt-start id -u nova
+programs nova-libvirt root swtpm swtpm_setup saslpasswd2
+prints nova-libvirt root "59" id -u tss
 
 common nova-compute nova
 prints nova-compute "" "26." nova-compute --version
 prints nova-compute "" "qemu-img version" qemu-img --version
 prints nova-compute "" "" python3 -c 'import libvirt, os_vif, vif_plug_linux_bridge, vif_plug_ovs, os_brick'
+prints nova-compute "" "" python3 -c 'import rados, rbd'
+programs nova-compute "" rbd swtpm ssh scp rsync multipath iscsiadm
+prints nova-compute "" "59" id -u tss
 prints nova-compute "" "" sh -c 'command -v genisoimage ip && touch /var/lib/nova/instances/x'
 sudo_of nova-compute nova /etc/nova
 prints nova-compute root "" sh -c 'cd /etc/ssl/certs && in=/var/lib/kolla/share/ca-certificates && mkdir -p $in &&
@@ -125,6 +138,24 @@ prints openvswitch-vswitchd root "Open vSwitch" ovs-vswitchd --version
 common ovn-controller root
 prints ovn-controller root "ovn-controller 23." ovn-controller --version
 prints ovn-controller root "" sh -c 'command -v ovs-vsctl ovs-ofctl ovn-appctl'
+
+# extra IMAGE USER PROGRAM...: checks an image if it is there, and that it has the programs.
+extra() {
+	docker image inspect "${prefix}kolla/$1:$version" >/dev/null 2>&1 || return 0
+	common "$1" "$2"
+	programs "$@"
+}
+
+extra nova-ssh root sshd scp rsync nova-ssh-start
+extra iscsid root iscsid iscsid-start modprobe
+extra multipathd root multipathd multipathd-start modprobe
+extra ceilometer-compute ceilometer ceilometer-polling pgrep
+extra cron root cron logrotate cron-start pgrep
+extra prometheus-node-exporter prometheus /opt/node_exporter/node_exporter
+extra prometheus-libvirt-exporter prometheus prometheus-libvirt-exporter
+if docker image inspect "${prefix}kolla/prometheus-libvirt-exporter:$version" >/dev/null 2>&1; then
+	expect prometheus-libvirt-exporter "groups of prometheus" prometheus "$(in_image prometheus-libvirt-exporter root id -Gn prometheus)"
+fi
 
 [ "$problems" -eq 0 ] || {
 	echo "smoke.sh: $problems problems" >&2
