@@ -58,19 +58,20 @@ func compute(t *testing.T) profile {
 }
 
 var secrets = map[string]string{
-	"rabbit_password":      `r/b:t @$ecret`,
-	"nova_password":        `n0va$ecret`,
-	"placement_password":   `"pl@cement"`,
-	"neutron_password":     `neutr0n pass`,
-	"metadata_secret":      `met@data$ecret`,
-	"ceilometer_password":  `ceil0meter$ecret`,
-	"nova_ssh_private_key": "-----BEGIN OPENSSH PRIVATE KEY-----\nits-ssh-key\n-----END OPENSSH PRIVATE KEY-----\n",
-	"nova_ssh_public_key":  "ssh-ed25519 AAAApublic nova\n",
-	"ceph_nova_key":        `AQBnova/+key==`,
-	"ceph_cinder_key":      `AQBcinder/+key==`,
-	"ovn_ca":               "-----BEGIN CERTIFICATE-----\nca-of-ovn\n-----END CERTIFICATE-----",
-	"ovn_certificate":      "-----BEGIN CERTIFICATE-----\nof-this-node\n-----END CERTIFICATE-----",
-	"ovn_private_key":      "-----BEGIN PRIVATE KEY-----\nits-key\n-----END PRIVATE KEY-----",
+	"rabbit_password":       `r/b:t @$ecret`,
+	"nova_password":         `n0va$ecret`,
+	"placement_password":    `"pl@cement"`,
+	"neutron_password":      `neutr0n pass`,
+	"metadata_secret":       `met@data$ecret`,
+	"ceilometer_password":   `ceil0meter$ecret`,
+	"nova_ssh_private_key":  "-----BEGIN OPENSSH PRIVATE KEY-----\nits-ssh-key\n-----END OPENSSH PRIVATE KEY-----\n",
+	"nova_ssh_public_key":   "ssh-ed25519 AAAApublic nova\n",
+	"libvirt_sasl_password": "sasl$ecret",
+	"ceph_nova_key":         `AQBnova/+key==`,
+	"ceph_cinder_key":       `AQBcinder/+key==`,
+	"ovn_ca":                "-----BEGIN CERTIFICATE-----\nca-of-ovn\n-----END CERTIFICATE-----",
+	"ovn_certificate":       "-----BEGIN CERTIFICATE-----\nof-this-node\n-----END CERTIFICATE-----",
+	"ovn_private_key":       "-----BEGIN PRIVATE KEY-----\nits-key\n-----END PRIVATE KEY-----",
 }
 
 func TestProfileRendersAsBefore(t *testing.T) {
@@ -96,7 +97,7 @@ func TestProfileRendersAsBefore(t *testing.T) {
 		},
 		"extra": {
 			"rabbit_host": "10.0.0.5", "auth_url": "http://10.0.0.5:5000/v3", "ovn_sb_connection": "tcp:10.0.0.5:6642", "ovn_encap_ip": "10.1.0.21",
-			"nova_metadata_host": "10.0.0.5", "my_ip": "10.0.0.21", "notifications_enabled": true, "volume_use_multipath": true,
+			"nova_metadata_host": "10.0.0.5", "my_ip": "10.0.0.21", "live_migration": "tls", "live_migration_sasl": true, "notifications_enabled": true, "volume_use_multipath": true,
 			"nova_ssh_enabled": true, "nova_ssh_port": 2222, "iscsid_enabled": true, "multipathd_enabled": true, "ceilometer_compute_enabled": true,
 			"cron_enabled": true, "logrotate_interval": "daily", "logrotate_count": 3, "logrotate_max_size": "10M",
 			"fluentd_enabled": true, "fluentd_forward_to": []any{"10.0.0.5:24224", "[2001:db8::5]:24225"},
@@ -240,8 +241,8 @@ func TestKeystoneHasToBeNamed(t *testing.T) {
 // The files of libvirt, QEMU and Nova agree about live migration.
 func TestLiveMigration(t *testing.T) {
 	p := compute(t)
-	whole := func(way, ip string) string {
-		own := map[string]any{"rabbit_host": "h", "auth_url": "none", "live_migration": way, "my_ip": ip}
+	whole := func(way, ip string, sasl bool) string {
+		own := map[string]any{"rabbit_host": "h", "auth_url": "none", "live_migration": way, "my_ip": ip, "live_migration_sasl": sasl}
 		r := newRenderer(t, configs.Inputs{Vars: over(p.Vars, own), Secrets: secrets})
 		var all string
 		for _, name := range []string{"nova-libvirt", "nova-compute"} {
@@ -261,15 +262,18 @@ func TestLiveMigration(t *testing.T) {
 	tls := []string{"listen_tls = 1\nlisten_tcp = 0\n", "migrate_tls_x509_verify = 1\n", "migrate_tls_force = 1\n", "live_migration_scheme = tls\n", "live_migration_with_native_tls = true"}
 	for _, c := range []struct {
 		way, ip    string
+		sasl       bool
 		want, omit []string
 	}{
-		{"none", "10.0.0.21", none, slices.Concat(both[:2], tcp, tls)},
-		{"none", "", none, slices.Concat(both, tcp, tls)},
-		{"tcp", "10.0.0.21", slices.Concat(both, tcp), tls},
-		{"tls", "10.0.0.21", slices.Concat(both, tls), tcp},
-		{"tls", "", []string{"libvirtd.conf:", "live migration needs an address on which libvirt listens; set vars.my_ip in the node file"}, nil},
+		{"none", "10.0.0.21", false, none, slices.Concat(both[:2], tcp, tls)},
+		{"none", "", true, none, slices.Concat(both, tcp, tls)},
+		{"tcp", "10.0.0.21", false, slices.Concat(both, tcp), append(tls, "sasl", "digest-md5")},
+		{"tcp", "10.0.0.21", true, slices.Concat(both, []string{`auth_tcp = "sasl"`, "mech_list: digest-md5\n", "authname=nova\npassword=sasl$ecret\n"}), tls},
+		{"tls", "10.0.0.21", true, slices.Concat(both, tls, []string{`auth_tls = "sasl"`, "mech_list: scram-sha-256\n", "authname=nova\npassword=sasl$ecret\n"}), tcp},
+		{"tls", "10.0.0.21", false, slices.Concat(both, tls), append(tcp, "sasl", "scram")},
+		{"tls", "", false, []string{"libvirtd.conf:", "live migration needs an address on which libvirt listens; set vars.my_ip in the node file"}, nil},
 	} {
-		got := whole(c.way, c.ip)
+		got := whole(c.way, c.ip, c.sasl)
 		for _, text := range c.want {
 			if !strings.Contains(got, text) {
 				t.Errorf("live_migration %s, my_ip %q: %q is missing in\n%s", c.way, c.ip, text, got)
