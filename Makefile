@@ -65,7 +65,7 @@ CHAOS_CONTINUE ?=
 ENGINES ?=
 
 phase = test/make/phase.sh
-parts = go list ./... | grep -vE '/test/(cloud|computenode|e2e|faults|fleet|operations|rolling|stack|vm)$$'
+parts = go list ./... | grep -vE '/test/(cloud|computenode|e2e|extra|faults|fleet|operations|rolling|stack|vm)$$'
 # Packages whose tests need no daemons: those that do not use test/machine, which
 # starts them. Tests among them that need root say so with needs.Root, and are
 # skipped without it; make test runs all as root. Heat's engine takes longer to load
@@ -90,7 +90,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-stack test-engines test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images extra-images controller-image node-image first-boot test-vm fuzz corpus bench bench-cloud bench-fleet bench-network recordings man clean
+.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-stack test-engines test-extra test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images extra-images controller-image node-image first-boot test-vm fuzz corpus bench bench-cloud bench-fleet bench-network recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -147,6 +147,10 @@ unit: build guest ## all unit tests, also those that need root and daemons
 
 e2e: build guest images ## the end-to-end tests
 	test/make/gotest.sh -timeout 60m ./test/computenode ./test/e2e ./test/faults ./test/fleet
+
+test-extra: build guest images extra-images ## the services that are switched off by default; five minutes
+	@test/make/deps.sh openssh-client
+	test/make/gotest.sh -count=1 -v -timeout 30m ./test/extra
 
 cloud-upgrade: build guest images controller-image ## make a server, upgrade all under it, and make another; the short part of test-cloud
 	test/make/gotest.sh -v -timeout 20m -run '^TestServerSurvives$$' ./test/cloud

@@ -35,6 +35,7 @@ type Compute struct {
 	Secrets  map[string]string // a file for each
 	Settings string            // additional lines at the top level
 	More     map[string]string // additional lines of services
+	Extra    map[string]string // images of services that Vars switch on
 	Images   map[string]string // tags of services that do not have OldVersion
 }
 
@@ -146,6 +147,9 @@ func (c *Compute) Configure() {
 			fmt.Fprintf(&text, "    image: %s:%s\n", name, tag)
 		}
 		text.WriteString(c.More[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Extra)) {
+		fmt.Fprintf(&text, "  %s:\n    image: %s\n%s", name, c.Extra[name], c.More[name])
 	}
 	c.Write("/etc/kollet/node.yaml", text.String())
 }
