@@ -163,7 +163,7 @@ test-stack: node-image guest images controller-image ## the part of test-cloud i
 	test/make/gotest.sh -count=1 -v -timeout 90m ./test/stack
 
 # Engines take a quarter of an hour to compile, and are kept where the linters are.
-test-engines: build guest images ## the tests that depend on the engine, on each of test/engines/matrix or on ENGINES="NAME..."; two hours
+test-engines: build guest images node-image ## the tests that depend on the engine, on each of test/engines/matrix or on ENGINES="NAME..."; two hours
 	@test/make/deps.sh crun libseccomp-dev pkg-config conmon netavark
 	@test/engines/test.sh $(TOOLS)/engines $(ENGINES)
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Runs what depends on the engine on each engine of the matrix, or on those named: the tests
 # of package containers, the tests of the protocol, of crashes, of sick nodes and of a compute
-# node with a guest, and for a built one an upgrade of the machine's own engine to it. It continues
-# after a failure, and prints a table at the end.
+# node with a guest, and for a built one an upgrade of the machine's own engine to it, for Docker
+# also in a virtual machine with systemd and cgroup v2, under a guest. It continues after a
+# failure, and prints a table at the end.
 #
 #	test.sh DIRECTORY [NAME...]
 #
@@ -75,7 +76,12 @@ for name; do
 	PATH=$path nodes "$engine" ./test/computenode TestComputeNode || result=FAILED status=1
 	case $components in
 	*containerd@*)
-		KOLLET_TEST_NEWER_ENGINE=${built//$'\n'/:} test/make/gotest.sh -count=1 -run "^TestNewerEngine\$/^$engine\$" ./test/e2e || result=FAILED status=1
+		export KOLLET_TEST_NEWER_ENGINE=${built//$'\n'/:}
+		test/make/gotest.sh -count=1 -run "^TestNewerEngine\$/^$engine\$" ./test/e2e || result=FAILED status=1
+		if [ "$engine" = docker ]; then
+			test/make/gotest.sh -count=1 -timeout 60m -run '^TestGuestUnderNewerDocker$' ./test/vm || result=FAILED status=1
+		fi
+		unset KOLLET_TEST_NEWER_ENGINE
 		;;
 	esac
 	table+=$(printf '%-20s %s, %d min %02d s' "$name" "$result" $(((SECONDS - start) / 60)) $(((SECONDS - start) % 60)))$'\n'

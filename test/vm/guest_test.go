@@ -37,40 +37,61 @@ const (
 	guestDir  = "/var/lib/nova/instances/" + guestUUID // in the container
 )
 
-// TestGuestUnderSystemd upgrades libvirt under a guest on a node with systemd and cgroup
-// v2: first with the guest in the cgroup where libvirt put it, then in the container's
-// cgroup, from which kollet must move it.
+// TestGuestUnderSystemd upgrades libvirt under a guest on a node with systemd and cgroup v2.
 func TestGuestUnderSystemd(t *testing.T) {
-	n := newNode(t, plan{
+	n := newGuestNode(t, func(string) {})
+	n.powerOn()
+	n.firstBoot()
+	n.bootGuest()
+	n.upgradeUnderSystemd()
+}
+
+// newGuestNode creates a node with libvirt and what a guest boots. more adds to its tools disk.
+func newGuestNode(t *testing.T, more func(dir string)) *node {
+	return newNode(t, plan{
 		name: "guest", seed: "config-drive", direct: true, memory: 3072, nodeFile: libvirtNode(oldVersion),
 		tools: func(dir string) {
 			archive(t, filepath.Join(dir, imagesFile), nodeImages(t, "nova-libvirt:"+oldVersion, "nova-libvirt:"+newVersion))
 			machine.PlaceGuest(t, filepath.Join(dir, "guest"))
+			more(dir)
 		},
 	})
-	n.powerOn()
-	n.firstBoot()
-	n.bootGuest()
+}
+
+// upgradeUnderSystemd upgrades libvirt three times: with the guest in the cgroup where libvirt put
+// it, in that of the container, from which kollet must move it, and in one below that, as software
+// makes them to which a cgroup is delegated.
+func (n *node) upgradeUnderSystemd() {
+	n.t.Helper()
 	guest := n.guest()
 	cgroup := n.cgroup(guest.PID)
-	t.Logf("libvirt put the guest into %s", cgroup)
+	n.t.Logf("libvirt put the guest into %s", cgroup)
 	// kollet moves this one out of the container, too, to the same scope as libvirtd.
 	n.must("docker", "exec", "--detach", "nova-libvirt", "sleep", "infinity")
 	n.upgradeUnder(guest, newVersion)
 	if now := n.cgroup(guest.PID); now != cgroup {
-		t.Errorf("the guest was moved from %s to %s", cgroup, now)
+		n.t.Errorf("the guest was moved from %s to %s", cgroup, now)
 	}
 
-	n.exposeGuest(guest)
+	n.exposeGuest(guest, "")
 	n.upgradeUnder(guest, oldVersion)
-	scope := n.cgroup(guest.PID)
-	contains(t, scope, "/machine.slice/kollet-guests-", ".scope")
-	contains(t, n.must("systemctl", "show", "--property", "ActiveState,KillMode", filepath.Base(scope)), "ActiveState=active", "KillMode=none")
+	n.inScope(guest)
+	n.exposeGuest(guest, "/delegated/guest")
+	n.upgradeUnder(guest, newVersion)
+	n.inScope(guest)
 	// The scope must survive a reload of systemd and a restart of Docker.
 	n.must("systemctl", "daemon-reload")
 	n.must("systemctl", "restart", "docker")
 	n.lives(guest)
 	n.healthy()
+}
+
+// inScope requires that the guest is in a scope of kollet, with which systemd does not stop it.
+func (n *node) inScope(guest agent.Guest) {
+	n.t.Helper()
+	scope := n.cgroup(guest.PID)
+	contains(n.t, scope, "/machine.slice/kollet-guests-", ".scope")
+	contains(n.t, n.must("systemctl", "show", "--property", "ActiveState,KillMode", filepath.Base(scope)), "ActiveState=active", "KillMode=none")
 }
 
 // bootGuest defines and starts the guest, and waits until it prints its ticks.
@@ -142,14 +163,14 @@ func (n *node) cgroup(pid int) string {
 }
 
 // exposeGuest moves the guest into its container's cgroup, where libvirt leaves guests
-// without machined or with a private cgroup namespace.
-func (n *node) exposeGuest(guest agent.Guest) {
+// without machined or with a private cgroup namespace, or into one below it.
+func (n *node) exposeGuest(guest agent.Guest, below string) {
 	n.t.Helper()
 	first := strings.TrimSpace(n.must("docker", "inspect", "--format", "{{.State.Pid}}", "nova-libvirt"))
 	pid, err := strconv.Atoi(first)
 	check(n.t, err)
-	into := "/sys/fs/cgroup" + n.cgroup(pid) + "/cgroup.procs"
-	n.must("sh", "-c", fmt.Sprintf("echo %d >%s", guest.PID, into))
+	into := "/sys/fs/cgroup" + n.cgroup(pid) + below
+	n.must("sh", "-c", fmt.Sprintf("mkdir -p %s && echo %d >%s/cgroup.procs", into, guest.PID, into))
 	if now := n.guest(); len(now.Exposed) == 0 {
 		n.t.Fatalf("kollet does not report that stopping libvirt would kill the guest: %+v", now)
 	}
