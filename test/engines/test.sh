@@ -68,11 +68,11 @@ for name; do
 	case $components in *crun*) export KOLLET_MACHINE_CGROUPS=v1 ;; *) unset KOLLET_MACHINE_CGROUPS ;; esac
 	start=$SECONDS result=ok
 	engine=${name%%-*}
-	tags=
-	[ "$engine" = podman ] && tags=podman # no Podman of Debian's is supported, so make test has none
+	tags='' more=''
+	[ "$engine" = podman ] && tags=podman more=$others # no Podman of Debian's is supported, so make test has none
 	PATH=$path test/make/gotest.sh -count=1 -tags "$tags" -timeout 30m "./containers/$engine" || result=FAILED status=1
 	# shellcheck disable=SC2086
-	PATH=$path nodes "$engine" ./test/e2e $tests $([ -z "$tags" ] || echo "$others") || result=FAILED status=1
+	PATH=$path nodes "$engine" ./test/e2e $tests $more || result=FAILED status=1
 	PATH=$path nodes "$engine" ./test/computenode TestComputeNode || result=FAILED status=1
 	case $components in
 	*containerd@*)
