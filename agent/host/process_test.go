@@ -41,6 +41,28 @@ func open(t *testing.T, pid int) *host.Process {
 	return p
 }
 
+func TestIsRoots(t *testing.T) {
+	proc := t.TempDir()
+	for pid, c := range map[int]struct {
+		status string
+		want   bool
+	}{
+		1: {"Name:\tsystemd\nUid:\t0\t0\t0\t0\nGid:\t1\t1\t1\t1\n", true},
+		2: {"Name:\tUid:\t0\t0\t0\t0\nUid:\t1000\t1000\t1000\t1000\n", false},
+		3: {"Uid:\t1000\t0\t0\t0\n", false}, // a program with set-user-ID
+		4: {"Uid:\t0\n", false},
+		5: {"", false},
+	} {
+		write(t, fmt.Sprintf("%s/%d/status", proc, pid), c.status)
+		if got := (host.Host{Proc: proc}).IsRoots(pid); got != c.want {
+			t.Errorf("%q: %v", c.status, got)
+		}
+	}
+	if (host.Host{Proc: proc}).IsRoots(6) {
+		t.Error("a process that has exited")
+	}
+}
+
 func TestHasShim(t *testing.T) {
 	proc := t.TempDir()
 	for pid, name := range map[int]string{1: "systemd", 5: "containerd-shim", 6: "dockerd", 8: "conmon"} {

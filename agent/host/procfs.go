@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -197,6 +198,22 @@ func (h Host) Parent(pid int) (int, error) {
 		return 0, err
 	}
 	return strconv.Atoi(fields[1])
+}
+
+// IsRoots reports whether a process runs as root. The owner of its files in /proc does not tell: they
+// are root's, too, if the process may not be dumped (proc(5)).
+func (h Host) IsRoots(pid int) bool {
+	status, err := os.ReadFile(h.ProcessPath(pid, "status"))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		if users, found := strings.CutPrefix(line, "Uid:"); found { // real, effective, saved, of files
+			fields := strings.Fields(users)
+			return len(fields) == 4 && !slices.ContainsFunc(fields, func(uid string) bool { return uid != "0" })
+		}
+	}
+	return false
 }
 
 // exited reports whether the process or thread with this directory in /proc is a

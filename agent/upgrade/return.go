@@ -9,8 +9,9 @@ import (
 // kollet, and has no gate.
 func (m member) returns() bool { return m.new.Name != "" && m.new.Origin == 0 }
 
-// checkReturn requires the containers of generation 0, and refuses to give guests back to a libvirt of another image than the one that runs. Nothing
-// of generation 0 is staged, so it cannot be asked whether it fits them, as that of an upgrade is.
+// checkReturn requires the containers of generation 0, and refuses to give guests back to a libvirt
+// of another image than the one that runs. Nothing of generation 0 is staged, so it cannot be asked
+// whether it fits them, as that of an upgrade is.
 func (t *transaction) checkReturn(ctx context.Context) error {
 	if !t.target.Returns {
 		return nil

@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kollet/kollet/containers"
+	"github.com/kollet/kollet/test/needs"
 )
 
 // Podman has no state between two runs of a service that crashes repeatedly: its policy says
@@ -38,10 +40,12 @@ func TestUpdateBetweenTwoRuns(t *testing.T) {
 
 // What starts a container again may have read its policy before it was changed.
 func TestUpdateAwaitsPendingRestarts(t *testing.T) {
+	needs.Root(t) // as which Podman does it
 	const id = "1e0b6ff1a7"
-	began := func(args ...string) (end func()) {
+	began := func(user uint32, args ...string) (end func()) {
 		t.Helper()
 		pending := exec.Command("sh", append([]string{"-c", "read end", "podman"}, args...)...)
+		pending.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user}}
 		stdin, err := pending.StdinPipe()
 		if err == nil {
 			err = pending.Start()
@@ -59,12 +63,13 @@ func TestUpdateAwaitsPendingRestarts(t *testing.T) {
 		{"container", "cleanup", "--exec", "session", id},
 		{"logs", id},
 	} {
-		defer began(args...)()
+		defer began(0, args...)()
 	}
+	defer began(65534, "container", "cleanup", "--stopped-only", id)() // of a user who wants it to wait
 	if err := engine.Update(t.Context(), "alpha", "alpha", containers.RestartNo); err != nil {
 		t.Fatal(err)
 	}
-	end := began("--root", "/", "container", "cleanup", "--stopped-only", id)
+	end := began(0, "--root", "/", "container", "cleanup", "--stopped-only", id)
 	updated := make(chan error)
 	go func() { updated <- engine.Update(t.Context(), "alpha", "alpha", containers.RestartNo) }()
 	select {
