@@ -1,7 +1,8 @@
 #!/bin/sh
 # Checks built images without a node: smoke.sh [TAG-PREFIX] [VERSION], for example
 # smoke.sh registry:5000/ 26.2.3. Prints the size of each image and one line per problem,
-# and fails if there is one. Images that are built only when they are named may be absent. DOCKER_HOST selects the engine.
+# and fails if there is one. Images that are built only when they are named may be absent.
+# DOCKER_HOST selects the engine.
 # shellcheck disable=SC2016 # single quotes are for the shell in the container
 set -eu
 
