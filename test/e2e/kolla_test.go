@@ -3,94 +3,14 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
-
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/kollet/kollet/test/tiny/image"
 )
 
-// busybox is the static program of Debian's package busybox-static.
-const busybox = "/bin/busybox"
-
-// kollaScripts are what Kolla's images have around a service, as far as services can tell. Each
-// fails if what it needs was not done before.
-var kollaScripts = map[string]string{
-	// The first process, which passes signals on.
-	"dumb-init": `[ "$1 $2" = "--single-child --" ] && shift 2
-"$@" &
-trap 'kill -TERM $!' TERM
-wait $!
-wait $!`,
-	"kolla_start": `[ "$(id -un)" = nova ]
-sudo -E kolla_set_configs
-command=$(cat /run_command)
-sudo kolla_copy_cacerts
-. /usr/local/bin/kolla_extend_start
-exec $command`,
-	// kollet-start has copied everything, so there is nothing to do. In a container of
-	// kolla-ansible there is, and each entry of config.json is one line.
-	"kolla_set_configs": `[ "$(id -u)" = 0 ]
-if [ "$KOLLA_CONFIG_STRATEGY" = COPY_ONCE ]; then
-	[ -e /configured ]
-	exit
-fi
-[ "$KOLLA_CONFIG_STRATEGY" = COPY_ALWAYS ]
-description=/var/lib/kolla/config_files/config.json
-sed -n 's/.*"command": "\([^"]*\)".*/\1/p' $description >/run_command
-sed -n 's/.*"source": "\([^"]*\)", "dest": "\([^"]*\)", "owner": "\([^"]*\)", "perm": "\([^"]*\)".*/\1 \2 \3 \4/p' $description |
-while read -r source dest owner perm; do
-	mkdir -p "${dest%/*}"
-	cp "$source" "$dest"
-	chown "$owner" "$dest"
-	chmod "$perm" "$dest"
-done
-mkdir -p /etc/kolla/defaults /var/lib/nova
-chown nova /var/lib/nova
-touch /etc/kolla/defaults/state`,
-	"kolla_copy_cacerts": `[ "$(id -u)" = 0 ]
-[ -e /etc/kolla/defaults/state ]
-when=staged
-[ ! -e /.kollet/gate/open ] || when=started
-for ca in /var/lib/kolla/share/ca-certificates/*; do
-	[ -e "$ca" ] || continue
-	! cmp -s "$ca" "/etc/trusted-${ca##*/}" || continue
-	cp "$ca" "/etc/trusted-${ca##*/}"
-	echo "$when" >>/etc/trusted
-done`,
-	"kolla_extend_start": `echo "$KOLLA_SERVICE_NAME" >/var/lib/nova/extended`,
-	"healthcheck_answer": `[ -n "$(tiny ask "$1")" ]`,
-}
-
-// pushKolla pushes an image that is built like Kolla's: with the same entrypoint, user and
-// scripts, which are this test's own.
 func pushKolla(t *testing.T, p *protocol, tag string) {
 	t.Helper()
-	program, err := os.ReadFile(busybox)
-	if err != nil {
-		t.Fatalf("%v: install the package busybox-static", err)
-	}
-	i := image.Image{
-		Tag: tag, Links: map[string]string{},
-		Files: map[string]image.File{"bin/busybox": {Content: program}, "bin/sudo": {Content: image.Program(t), SetUID: true}},
-		Config: func(c *v1.Config) {
-			c.Env = []string{"PATH=/usr/local/bin:/bin"}
-			c.Entrypoint, c.Cmd, c.User = []string{"dumb-init", "--single-child", "--"}, []string{"kolla_start"}, "nova"
-		},
-	}
-	applets, err := exec.Command(busybox, "--list").Output()
-	check(t, err)
-	for applet := range strings.FieldsSeq(string(applets)) {
-		if applet != "busybox" {
-			i.Links["bin/"+applet] = "busybox"
-		}
-	}
-	for name, script := range kollaScripts {
-		i.Files["usr/local/bin/"+name] = image.File{Content: []byte("#!/bin/sh -eux\n" + script + "\n")}
-	}
-	i.Push(t, p.registry.Addr, "test/kolla")
+	image.Kolla(t, tag).Push(t, p.registry.Addr, "test/kolla")
 }
 
 // kollaImages: an image that is built like Kolla's runs as it is, and what its scripts do before
