@@ -22,11 +22,13 @@ options:
     description:
       - What to do. C(upgrade) and C(bootstrap) apply the node file, C(rollback) returns to an earlier generation,
         C(pull) pulls the images of the next upgrade, C(recover) finishes or undoes an interrupted upgrade.
+      - C(adopt) takes the node over from kolla-ansible. If there is no node file on the node, kollet writes one. In
+        check mode, it fails if something cannot be taken over. It changes nothing on a node that kollet runs already.
       - C(plan), C(status) and C(verify) change nothing. C(status) and C(verify) do not fail if the node is unhealthy
         or has drift. Use I(failed_when) with C(healthy) or C(drift).
     type: str
     required: true
-    choices: [bootstrap, plan, pull, recover, rollback, status, upgrade, verify]
+    choices: [adopt, bootstrap, plan, pull, recover, rollback, status, upgrade, verify]
   tag:
     description:
       - Tag for images without a tag. The node keeps it until the node file has the same tag, another one is given,
@@ -61,14 +63,27 @@ options:
     description:
       - The generation to roll back to. By default the one before the current one.
       - With a number, a second run changes nothing. Without a number, each run rolls back one generation more.
+      - C(0) gives a node that was taken over back to kolla-ansible.
       - Used by C(rollback).
     type: int
   force:
     description:
       - Continue although a precheck fails or operations are under way, with a warning.
-      - Used by C(upgrade) and C(rollback).
+      - Used by C(adopt), C(upgrade) and C(rollback).
     type: bool
     default: false
+  include:
+    description:
+      - Containers of kolla-ansible to take over that would stay otherwise.
+      - Used by C(adopt).
+    type: list
+    elements: str
+  exclude:
+    description:
+      - Containers that stay with kolla-ansible.
+      - Used by C(adopt).
+    type: list
+    elements: str
   node:
     description:
       - Content of the new node file. In check mode, and with C(plan), kollet plans with it instead of the node file
@@ -148,6 +163,11 @@ EXAMPLES = r"""
     action: rollback
     generation: 7
 
+- name: Take a node over from kolla-ansible
+  kollet.kollet.kollet:
+    action: adopt
+    exclude: [nova_ssh]
+
 - name: Wait until the node is healthy
   kollet.kollet.kollet:
     action: status
@@ -166,13 +186,13 @@ generation:
 outcome:
   description: How the command ended, such as C(committed), C(nothing to do), C(rolled back), C(discarded) or
     C(deferred).
-  returned: for C(bootstrap), C(upgrade) and C(rollback), and for C(recover) if there was something to recover
+  returned: for C(adopt), C(bootstrap), C(upgrade) and C(rollback), and for C(recover) if there was something to recover
   type: str
   sample: committed
 deferred:
   description: Whether the node deferred the change because operations on its servers are under way, as C(quiesce.on_busy)
     in its node file asks. The node is as before, and the module does not fail.
-  returned: for C(bootstrap), C(upgrade) and C(rollback), if it is not a failure
+  returned: for C(adopt), C(bootstrap), C(upgrade) and C(rollback), if it is not a failure
   type: bool
 why:
   description: The operations for which the change was deferred.
@@ -240,7 +260,7 @@ from ansible_collections.kollet.kollet.plugins.module_utils.run import (
     has_changes,
 )
 
-CHANGING = ("bootstrap", "upgrade", "rollback")
+CHANGING = ("adopt", "bootstrap", "upgrade", "rollback")
 
 
 def base_flags(params, node_file):
@@ -426,7 +446,36 @@ class Node(object):
 
     def do_rollback(self):
         number = self.params["generation"]
-        self.change(*([str(number)] if number else []), *self.force())
+        self.change(*([str(number)] if number is not None else []), *self.force())
+
+    def adopt_flags(self):
+        """Return the flags that choose what is taken over."""
+        flags = []
+        for name in ("include", "exclude"):
+            for container in self.params[name] or []:
+                flags += ["--" + name, container]
+        return flags
+
+    def taken_over(self):
+        """Ask whether kollet runs the node; the services of generation 0 are kolla-ansible's."""
+        self.do_status()
+        return any(service["generation"] > 0 for service in self.out["result"]["services"])
+
+    def do_adopt(self):
+        if self.taken_over():
+            self.out.update(outcome=NOTHING_TO_DO, deferred=False)
+        else:
+            self.change(*self.adopt_flags(), *self.force())
+
+    def check_adopt(self):
+        if self.taken_over():
+            return
+        proposal = self.take(self.kollet.ask("adopt", "--plan", *self.adopt_flags()), (DONE, FAILED))
+        if proposal["blocked"]:
+            self.fail("; ".join(finding_text(f) for f in proposal["blocked"]), STATES[FAILED])
+        self.out["changed"] = True
+        if self.module._diff:
+            self.out["diff"] = {"prepared": proposal["node_file"]}
 
     def do_plan(self):
         plan = self.take(self.kollet.ask("plan", "--exit-code", *aim_flags(self.params)), (DONE, CHANGES))
@@ -457,6 +506,9 @@ class Node(object):
 
     def check_rollback(self):
         """Report whether a rollback is possible: kollet has no plan for one."""
+        if self.params["generation"] == 0:
+            self.check_return()
+            return
         entries = self.take(self.kollet.ask("history"), (DONE, FAILED))
         current = next((e for e in entries if e["current"]), None)
         number = self.params["generation"] or (current or {}).get("from")
@@ -471,6 +523,13 @@ class Node(object):
         there = number in (current["generation"], rolled_back_to(current))
         self.out.update(changed=not there, generation=current["generation"])
 
+    def check_return(self):
+        """Report whether the node would be given back to kolla-ansible."""
+        entries = self.take(self.kollet.ask("history"), (DONE, FAILED))
+        if not any(e.get("reason") == "adopt" for e in entries):
+            self.fail("kollet has not taken this node over from kolla-ansible", STATES[2])
+        self.out["changed"] = self.taken_over()
+
     def do_status(self):
         self.tell(self.take(self.kollet.ask("status")))
 
@@ -481,6 +540,16 @@ class Node(object):
             self.fail("an upgrade was interrupted; run kollet.kollet.recover", "unknown")
         if found.get("problem"):
             self.fail(found["problem"], "unknown")
+
+
+def finding_text(finding):
+    """Return one of kollet adopt's findings as a line."""
+    text = finding["text"]
+    if finding.get("container"):
+        text = "%s: %s" % (finding["container"], text)
+    if finding.get("remedy"):
+        text += "; " + finding["remedy"]
+    return text
 
 
 def rolled_back_to(entry):
@@ -495,7 +564,17 @@ def main():
             action=dict(
                 type="str",
                 required=True,
-                choices=["bootstrap", "plan", "pull", "recover", "rollback", "status", "upgrade", "verify"],
+                choices=[
+                    "adopt",
+                    "bootstrap",
+                    "plan",
+                    "pull",
+                    "recover",
+                    "rollback",
+                    "status",
+                    "upgrade",
+                    "verify",
+                ],
             ),
             tag=dict(type="str"),
             images=dict(type="dict"),
@@ -504,6 +583,8 @@ def main():
             pull=dict(type="str", choices=["missing", "always", "never"]),
             generation=dict(type="int"),
             force=dict(type="bool", default=False),
+            include=dict(type="list", elements="str"),
+            exclude=dict(type="list", elements="str"),
             node=dict(type="str"),
             jitter=dict(type="int", default=0),
             lock_wait=dict(type="int", default=0),

@@ -285,6 +285,59 @@ def test_rollback_to(kollet):
     assert out["runs"][0].endswith("rollback 2") and out["changed"]
 
 
+def test_rollback_to_generation_0(kollet):
+    out = kollet({"rollback": [(0, upgraded("committed", 5))]}, action="rollback", generation=0)
+    assert out["runs"][0].endswith("rollback 0") and out["changed"]
+
+
+def running(*generations):
+    return dict(STATUS, services=[{"name": "s%d" % n, "generation": n} for n in generations])
+
+
+@pytest.mark.parametrize("generations", [(), (0, 0)])
+def test_adopt(kollet, generations):
+    answers = {"status": [(0, running(*generations))], "adopt": [(0, upgraded("committed", 1))]}
+    out = kollet(answers, action="adopt", include=["cron"], exclude=["nova_ssh"], force=True)
+    assert out["changed"] and out["generation"] == 1
+    assert out["runs"][1].endswith("adopt --include cron --exclude nova_ssh --force")
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_adopt_once(kollet, check):
+    out = kollet({"status": [(0, running(0, 3))]}, _check=check, action="adopt")
+    assert not out["failed"] and not out["changed"] and len(out["runs"]) == 1
+    assert check or out["outcome"] == "nothing to do"
+
+
+def test_check_adopt(kollet):
+    proposal = {"node_file": "profile: none\n", "blocked": []}
+    out = kollet({"status": [(0, running())], "adopt": [(0, proposal)]}, _check=True, action="adopt")
+    assert out["changed"] and out["diff"]["prepared"] == proposal["node_file"]
+    assert out["runs"][1].endswith("adopt --plan")
+
+
+def test_check_adopt_blocked(kollet):
+    blocked = [{"container": "nova_libvirt", "text": "it does not run", "remedy": "start it"}, {"text": "b"}]
+    answers = {"status": [(0, running())], "adopt": [(1, {"node_file": "", "blocked": blocked})]}
+    out = kollet(answers, _check=True, action="adopt")
+    assert out["failed"] and out["msg"] == "nova_libvirt: it does not run; start it; b"
+    assert not out["changed"] and out["node_state"] == "as before"
+
+
+@pytest.mark.parametrize("reason, generations, changed", [("adopt", (1,), True), ("adopt", (0,), False)])
+def test_check_return(kollet, reason, generations, changed):
+    answers = {"history": [(0, [{"reason": reason}])], "status": [(0, running(*generations))]}
+    out = kollet(answers, _check=True, action="rollback", generation=0)
+    assert not out["failed"] and out["changed"] == changed
+
+
+def test_check_return_without_adoption(kollet):
+    out = kollet(
+        {"history": [(0, HISTORY)], "status": [(0, STATUS)]}, _check=True, action="rollback", generation=0
+    )
+    assert out["failed"] and "has not taken this node over" in out["msg"]
+
+
 @pytest.mark.parametrize("action, sent", [("upgrade", True), ("rollback", True), ("bootstrap", False)])
 def test_force(kollet, action, sent):
     out = kollet({action: [(0, upgraded("committed", 5))]}, action=action, force=True)
