@@ -71,7 +71,7 @@ func awaitPending(ctx context.Context, id string) error {
 
 // cleansUp reports whether a process is the one that Podman starts when a container exits. One
 // in a container can have any arguments, but not the host's root directory, and one of another user
-// is not Podman's: anybody could hold an upgrade up with it.
+// is not Podman's: anyone could hold an upgrade up with it.
 func cleansUp(machine host.Host, pid int, id string) bool {
 	args, err := machine.CommandLine(pid)
 	if err != nil || len(args) == 0 || args[len(args)-1] != id {

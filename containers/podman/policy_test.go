@@ -65,7 +65,7 @@ func TestUpdateAwaitsPendingRestarts(t *testing.T) {
 	} {
 		defer began(0, args...)()
 	}
-	defer began(65534, "container", "cleanup", "--stopped-only", id)() // of a user who wants it to wait
+	defer began(65534, "container", "cleanup", "--stopped-only", id)() // of a user whom it does not wait for
 	if err := engine.Update(t.Context(), "alpha", "alpha", containers.RestartNo); err != nil {
 		t.Fatal(err)
 	}
