@@ -3,13 +3,14 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/kollet/kollet/agent/adopt"
 	"github.com/kollet/kollet/agent/plan"
+	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // kollaNode is a node that kolla-ansible runs: its containers, as its module makes them through
@@ -49,18 +50,29 @@ func (k *kollaNode) create(name, image, configJSON string, more ...string) strin
 	return id
 }
 
+// TestAdopt takes nodes over from kolla-ansible, whose containers run on Docker.
+func TestAdopt(t *testing.T) {
+	p := &protocol{engine: nodetest.OnDocker(machine.Dockerd(t)), registry: machine.NewRegistry(t)}
+	for name, scenario := range map[string]func(*testing.T, *protocol){
+		"containers of kolla-ansible become a node file":       proposesAdoption,
+		"a node of kolla-ansible is taken over and given back": adopts,
+		"kollet is killed while it takes a node over":          killedAdoption,
+	} {
+		t.Run(name, func(t *testing.T) { scenario(t, p) })
+	}
+	t.Run("another engine has none of its containers", func(t *testing.T) {
+		n := newNodeOn(t, nodetest.OnContainerd(machine.NewContainerd(t)))
+		n.Write("/etc/kollet/node.yaml", "engine: containerd\n")
+		contains(t, n.Must(2, "adopt", "--plan").Stderr, "kolla-ansible's containers cannot be taken over on containerd")
+	})
+}
+
 // proposesAdoption: the containers of kolla-ansible become a node file, and its plan has the same
 // settings. kollet runs nothing beside them.
 func proposesAdoption(t *testing.T, p *protocol) {
 	pushKolla(t, p, "v1")
 	image := p.registry.Addr + "/test/kolla:v1"
 	k := &kollaNode{newNodeOn(t, p.engine), p}
-	k.Write("/etc/kollet/node.yaml", fmt.Sprintf("engine: %s\n", p.engine.Name))
-	if p.engine.Name != "docker" {
-		contains(t, k.Must(2, "adopt", "--plan").Stderr, "kolla-ansible's containers cannot be taken over on containerd")
-		return
-	}
-	check(t, os.Remove(k.Path("/etc/kollet/node.yaml")))
 	k.docker("pull", image)
 	k.Write("/etc/kolla/nova-compute/nova.conf", "one\n")
 	id := k.create("nova_compute", image, `{
@@ -133,9 +145,6 @@ func (k *kollaNode) state(name string) string {
 // adopts: services replace the containers of kolla-ansible, which run again as they were after a
 // failure and after a rollback to generation 0.
 func adopts(t *testing.T, p *protocol) {
-	if p.engine.Name != "docker" {
-		t.Skip("kolla-ansible's containers run on Docker")
-	}
 	pushKolla(t, p, "v1")
 	image := p.registry.Addr + "/test/kolla:v1"
 	k := &kollaNode{newNodeOn(t, p.engine), p}
@@ -206,9 +215,6 @@ func adopts(t *testing.T, p *protocol) {
 // generation 0. Each time, the recovery leaves the node with kolla-ansible's containers as they
 // were, or with kollet's.
 func killedAdoption(t *testing.T, p *protocol) {
-	if p.engine.Name != "docker" {
-		t.Skip("kolla-ansible's containers run on Docker")
-	}
 	pushKolla(t, p, "v1")
 	k := &kollaNode{newNodeOn(t, p.engine), p}
 	k.docker("pull", p.registry.Addr+"/test/kolla:v1")

@@ -71,9 +71,6 @@ func scenarios(t *testing.T, p *protocol) {
 		"a moved tag is noticed with --pull always":                  movedTag,
 		"directories and patterns of the host are copied once":       sourcesAreCopied,
 		"an image that is built like Kolla's runs as it is":          kollaImages,
-		"containers of kolla-ansible become a node file":             proposesAdoption,
-		"a node of kolla-ansible is taken over and given back":       adopts,
-		"kollet is killed while it takes a node over":                killedAdoption,
 		"a restarted engine starts the services again":               engineRestart,
 	} {
 		t.Run(name, func(t *testing.T) { scenario(t, p) })
