@@ -64,7 +64,10 @@ func (s *Site) Keys(addresses string) {
 	for _, name := range []string{"host_key", "control_key"} {
 		s.Must("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", s.Path(name))
 	}
+	// A node's root has the home directory of the machine's. bash reads ~/.bashrc for commands over
+	// SSH unless another shell runs it (SHLVL), and what developers have there can take a second.
 	s.Write("sshd_config", fmt.Sprintf(`Port 22
+SetEnv SHLVL=1
 Subsystem sftp internal-sftp
 HostKey %s
 AuthorizedKeysFile %s
