@@ -33,7 +33,7 @@ func Run(ctx context.Context, n *node.Node) []Check {
 	engine, info := checkEngine(ctx, n)
 	checks := []Check{engine, checkCgroups(n.Host), checkCapabilities(n.Host), CheckDisk(n.Host, n.State())}
 	if engine.Level != Bad {
-		checks = append(checks, checkLiveRestore(info), CheckDisk(n.Host, info.Root), checkHostLibvirt(ctx, n))
+		checks = append(checks, checkLiveRestore(info), CheckDisk(n.Host, info.Root))
 		if info.Name == "podman" {
 			checks = append(checks, checkBoot(n.Host))
 		}
@@ -46,6 +46,7 @@ func Run(ctx context.Context, n *node.Node) []Check {
 	checks = append(checks, checkOpenStack(ctx, n, services)...)
 	if engine.Level != Bad {
 		checks = append(checks, checkKolla(ctx, n, services)...)
+		checks = append(checks, checkHostDaemons(ctx, n, services)...)
 		checks = append(checks, checkServices(ctx, n, services)...)
 	}
 	return checks
@@ -57,8 +58,9 @@ func Precheck(ctx context.Context, n *node.Node, services []generation.Service) 
 	engine, info := checkEngine(ctx, n)
 	checks := []Check{engine, CheckDisk(n.Host, n.State())}
 	if engine.Level != Bad {
-		checks = append(checks, checkKolla(ctx, n, services)...) // says more than that of libvirt
-		checks = append(checks, CheckDisk(n.Host, info.Root), checkHostLibvirt(ctx, n))
+		checks = append(checks, checkKolla(ctx, n, services)...) // says more than those of the host's daemons
+		checks = append(checks, checkHostDaemons(ctx, n, services)...)
+		checks = append(checks, CheckDisk(n.Host, info.Root))
 	}
 	checks = append(checks, checkShared(n.Host, services)...)
 	return slices.DeleteFunc(checks, func(c Check) bool { return c.Level != Bad })

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
@@ -84,7 +85,7 @@ func TestHostLibvirt(t *testing.T) {
 				}
 				defer l.Close()
 			}
-			got := checkHostLibvirt(t.Context(), &node.Node{Host: h, Engine: engine{all: c.all}})
+			got := hostDaemons[0].check(t.Context(), &node.Node{Host: h, Engine: engine{all: c.all}})
 			if got.Level != c.want {
 				t.Errorf("%+v", got)
 			}
@@ -109,8 +110,46 @@ func TestLibvirtExitsMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	exits := func() { _ = l.Close() }
-	got := checkHostLibvirt(t.Context(), &node.Node{Host: h, Engine: engine{listed: exits}})
+	got := hostDaemons[0].check(t.Context(), &node.Node{Host: h, Engine: engine{listed: exits}})
 	if got.Level != Fine {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A daemon of the host matters where a service would have its socket. This test listens in its
+// place.
+func TestHostDaemons(t *testing.T) {
+	verdicts := func(all []containers.Container, services ...string) string {
+		h := machine(t, cgroups("/docker/abc", "/docker/abc"))
+		h.Run = t.TempDir()
+		var of []generation.Service
+		for _, name := range services {
+			of = append(of, generation.Service{Name: name})
+		}
+		var said []string
+		for _, c := range checkHostDaemons(t.Context(), &node.Node{Host: h, Engine: engine{all: all}}, of) {
+			said = append(said, c.Name+": "+string(c.Level))
+		}
+		return strings.Join(said, ", ")
+	}
+	l, err := net.Listen("unix", "@ISCSIADM_ABSTRACT_NAMESPACE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, c := range []struct {
+		name     string
+		all      []containers.Container
+		services []string
+		want     string
+	}{
+		{"no service in its place", nil, []string{"nova-compute"}, "host libvirt: ok"},
+		{"the host's", nil, []string{"iscsid"}, "host libvirt: ok, host iscsid: problem"},
+		{"the node's", []containers.Container{{ID: "abc", PID: 100, State: containers.StateRunning}}, []string{"iscsid"}, "host libvirt: ok, host iscsid: ok"},
+		{"another one's", nil, []string{"multipathd"}, "host libvirt: ok, host multipathd: ok"},
+	} {
+		if got := verdicts(c.all, c.services...); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
 	}
 }
