@@ -90,7 +90,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-stack test-engines test-extra test-podman unit e2e start program build deps tools lint vulncheck chaos guest all-images images extra-images controller-image node-image first-boot test-vm fuzz corpus bench bench-cloud bench-fleet bench-network recordings man clean
+.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-stack test-engines test-extra test-podman unit e2e start program build deps tools lint vulncheck chaos guest images extra-images controller-image node-image other-images first-boot test-vm fuzz corpus bench bench-cloud bench-fleet bench-network recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -132,10 +132,10 @@ check-command:
 
 test: ## set up what is missing, then run all tests except test-vm, test-cloud, test-engines, test-podman, chaos, fuzz and bench*
 	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps tools
-	@test/make/together.sh check collection
+	@test/make/together.sh lint collection
 	@$(phase) guest $(MAKE) --no-print-directory guest
-	@test/make/together.sh unit all-images
-	@$(phase) "end-to-end tests" $(MAKE) --no-print-directory e2e
+	@test/make/together.sh unit images
+	@test/make/together.sh e2e other-images
 	@$(phase) "first boot" $(MAKE) --no-print-directory first-boot
 	@$(phase) "a server in a cloud" $(MAKE) --no-print-directory cloud-upgrade
 
@@ -215,10 +215,10 @@ build/guest/.done: test/guest/build.sh test/guest/init test/guest/lease
 	test/guest/build.sh build/guest || { apt-get -qq update && test/guest/build.sh build/guest; }
 	@touch $@
 
-# Building images mostly waits for the disk.
-all-images:
-	@$(phase) images $(MAKE) --no-print-directory images
-	@$(phase) "node image" $(MAKE) --no-print-directory node-image
+# The end-to-end tests mostly wait, and need neither of these. They run the programs, which
+# are not built again meanwhile.
+other-images:
+	@$(phase) "node image" $(MAKE) --no-print-directory -o deps -o build node-image
 	@$(phase) "control plane's image" $(MAKE) --no-print-directory controller-image
 
 images: ## the container images, in build/registry
@@ -230,9 +230,8 @@ extra-images: ## the images of services that are switched off by default, in bui
 controller-image: ## the image of the control plane for development and tests, in build/controller
 	@test/make/controller.sh $(firstword $(IMAGE_VERSIONS))
 
-node-image: ## the node image: disk, kernel, ramdisk and root file system, in build/node
+node-image: deps build ## the node image: disk, kernel, ramdisk and root file system, in build/node
 	@test/make/deps.sh fdisk mtools e2fsprogs
-	@$(MAKE) --no-print-directory deps build
 	@containers/node-image/build.sh build/node
 
 first-boot: node-image ## boot the node image twice; the short part of test-vm

@@ -238,7 +238,7 @@ func number(t testing.TB, name string, otherwise int) int {
 // How many nodes are attacked at the same time, each on an engine of its own.
 const (
 	nodesVar     = "KOLLET_CHAOS_NODES"
-	defaultNodes = 2
+	defaultNodes = 1
 )
 
 // attack makes the attempts of a suite on nodes, in an order that the seed chooses, until
