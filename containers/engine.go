@@ -248,7 +248,16 @@ type Container struct {
 	Created   time.Time
 	Started   time.Time
 	Finished  time.Time
+
+	// Of a container that kollet did not create, if the engine can tell: what no Spec has.
+	Extra     []string // settings, such as hostname
+	Anonymous []string // where it has volumes without a name
+	Unhealthy bool     // its own health check says so
 }
+
+// AutoRemove is the extra setting of a container that its engine removes as soon as it has
+// exited.
+const AutoRemove = "rm"
 
 // Condition is the state of a container and, if its last run ended, with which exit status.
 // One that is paused or was never started has none.

@@ -215,6 +215,9 @@ func TestBlocked(t *testing.T) {
 		want                    string
 	}{
 		{"it does not run", "nova_compute", plainConfig, func(c *containers.Container) { c.State, c.ExitCode = containers.StateExited, 3 }, "it does not run: it is exited, with exit status 3; repair it first"},
+		{"it is unhealthy", "nova_compute", plainConfig, func(c *containers.Container) { c.Unhealthy = true }, "nova_compute: it is unhealthy; see `docker inspect"},
+		{"it is removed when it stops", "nova_compute", plainConfig, func(c *containers.Container) { c.Extra = []string{"rm"} }, "Docker removes it when it stops (--rm)"},
+		{"a volume without a name", "nova_compute", plainConfig, func(c *containers.Container) { c.Anonymous = []string{"/data"} }, "it has a volume without a name at /data"},
 		{"no config.json", "nova_compute", "", nil, "config.json: no such file or directory; run `kolla-ansible genconfig`"},
 		{"a config.json that is none", "nova_compute", "{", nil, "unexpected end of JSON input"},
 		{"no command", "nova_compute", `{"command": " "}`, nil, "it has no command"},
@@ -283,6 +286,38 @@ func TestMovedTag(t *testing.T) {
 	}
 	if !strings.Contains(p.NodeFile, "its image is named by its digest: "+e.all[0].Spec.Image+" is another image by now") {
 		t.Error(p.NodeFile)
+	}
+}
+
+// What no container of kollet has is said.
+func TestExtraSettings(t *testing.T) {
+	var e engine
+	e.kolla(t, "nova_compute", plainConfig, func(c *containers.Container) { c.Extra = []string{"dns", "hostname"} })
+	p, _ := e.read(t, Options{})
+	if want := "# - nova_compute: it loses these settings: dns, hostname\n"; !strings.Contains(p.NodeFile, want) {
+		t.Errorf("want %s\n%s", want, p.NodeFile)
+	}
+}
+
+// The registry of most images is not that of an image without one, nor of one by digest.
+func TestImagesOfOtherRegistries(t *testing.T) {
+	var e engine
+	for name, ref := range map[string]string{"nova_compute": "", "nova_libvirt": "", "iscsid": "local:v1", "multipathd": "local", "nova_ssh": "mine/ssh:v1"} {
+		e.kolla(t, name, plainConfig, func(c *containers.Container) {
+			c.Spec.PID = "host"
+			if ref != "" {
+				e.images[ref] = e.images[c.ImageID]
+				c.Spec.Image = ref
+			}
+		})
+	}
+	_, services := e.read(t, Options{})
+	for name, want := range map[string]string{
+		"nova-compute": registry + "nova-compute:2025.1", "iscsid": "docker.io/library/local:v1", "multipathd": "docker.io/library/local:latest", "nova-ssh": "mine/ssh:v1",
+	} {
+		if got := services[name].Image; got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
 	}
 }
 

@@ -51,6 +51,7 @@ func translate(f found) translated {
 	t.mounts(spec.Mounts)
 	t.health(spec.Healthcheck)
 	t.restart(spec)
+	t.extra(f.container)
 	if f.dir != "" && f.err == nil {
 		t.contract(f.config, f.path)
 		t.lost(f)
@@ -62,6 +63,8 @@ func translate(f found) translated {
 func (t *translated) state(c containers.Container) {
 	if c.State != containers.StateRunning {
 		t.block("it does not run: it is "+c.Condition(), "repair it first, or leave it with --exclude "+t.container)
+	} else if c.Unhealthy {
+		t.block("it is unhealthy", "see `docker inspect --format '{{json .State.Health}}' "+t.container+"` and repair it first, or leave it with --exclude "+t.container)
 	}
 }
 
@@ -74,7 +77,9 @@ func (t *translated) image(f found) {
 		t.service.Image = tagged(ref)
 	case f.image.Digest != "":
 		t.service.Image = f.image.Digest
-		t.differ("its image is named by its digest: %s is another image by now", ref)
+		if f.tag.ID != f.image.ID {
+			t.differ("its image is named by its digest: %s is another image by now, or none", ref)
+		}
 	default:
 		t.service.Image = ref
 		t.block("its image has no name any longer: "+ref+" is another image, or none, by now", fmt.Sprintf("give it one with `docker tag %.19s NAME:TAG`, and have kolla-ansible create the container from it", f.container.ImageID))
@@ -235,6 +240,21 @@ func shell(command string) []string {
 		return strings.Fields(command)
 	}
 	return []string{"/bin/sh", "-c", command}
+}
+
+// extra is what containers of kollet cannot have. A volume without a name stays with the old
+// container, and with it what the service has stored there.
+func (t *translated) extra(c containers.Container) {
+	if slices.Contains(c.Extra, containers.AutoRemove) {
+		t.block("Docker removes it when it stops (--rm), so it could not run again", "leave it with --exclude "+t.container)
+	}
+	for _, target := range c.Anonymous {
+		t.block("it has a volume without a name at "+target+", which a new container would not have", "leave it with --exclude "+t.container)
+	}
+	lost := slices.DeleteFunc(slices.Clone(c.Extra), func(setting string) bool { return setting == containers.AutoRemove })
+	if len(lost) > 0 {
+		t.differ("it loses these settings: %s", strings.Join(lost, ", "))
+	}
 }
 
 func (t *translated) restart(spec containers.Spec) {

@@ -14,7 +14,8 @@ import (
 	"github.com/kollet/kollet/agent/nodefile"
 )
 
-// common takes the registry and the tag that most images have out of the services.
+// common takes the registry and the tag that most images have out of the services. An image
+// without a registry then needs the one that Docker takes it from.
 func common(services []translated) nodefile.Images {
 	type origin struct{ registry, tag string }
 	parts := func(image string) (o origin, name string) {
@@ -33,13 +34,22 @@ func common(services []translated) nodefile.Images {
 			most = o
 		}
 	}
+	if most == (origin{}) {
+		return nodefile.Images{}
+	}
 	for i := range services {
-		if o, name := parts(services[i].service.Image); o == most && o != (origin{}) {
-			services[i].service.Image = name
+		image := &services[i].service.Image
+		if o, name := parts(*image); o == most {
+			*image = name
+		} else if !strings.Contains(*image, "/") {
+			*image = dockerHub + *image
 		}
 	}
 	return nodefile.Images{Registry: most.registry, Tag: most.tag}
 }
+
+// dockerHub is what Docker completes an image name with that has no registry.
+const dockerHub = "docker.io/library/"
 
 // text is the node file, with the findings as comments.
 func text(host string, images nodefile.Images, services []translated, p Proposal) string {

@@ -37,6 +37,13 @@ func (e *Engine) Inspect(ctx context.Context, id string) (containers.Container, 
 		Restarts: c.RestartCount,
 		Error:    c.State.Error,
 	}
+	if readExplicit(c.Config.Labels) == nil {
+		out.Anonymous = anonymous(c)
+		out.Unhealthy = c.State.Health != nil && c.State.Health.Status == container.Unhealthy
+		if out.Extra, err = e.extra(ctx, c); err != nil {
+			return containers.Container{}, err
+		}
+	}
 	if out.State == containers.StateRunning || out.State == containers.StatePaused {
 		out.PID = c.State.Pid
 	}

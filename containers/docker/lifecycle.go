@@ -76,7 +76,7 @@ func (e *Engine) Update(ctx context.Context, id, name string, restart containers
 		}
 	}
 	have := c.HostConfig.RestartPolicy
-	want := container.RestartPolicy{Name: container.RestartPolicyMode(restart)}
+	want := toPolicy(restart)
 	if have.IsSame(&want) || have.IsNone() && want.IsNone() {
 		return nil
 	}

@@ -3,6 +3,9 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -10,6 +13,22 @@ import (
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
+
+// fromPolicy returns a restart policy as the docker command has it: on-failure:3, with how often
+// the engine tries. Only containers that kollet did not create have that.
+func fromPolicy(p container.RestartPolicy) containers.Restart {
+	if p.MaximumRetryCount > 0 {
+		return containers.Restart(fmt.Sprintf("%s:%d", p.Name, p.MaximumRetryCount))
+	}
+	return containers.Restart(p.Name)
+}
+
+// toPolicy is the inverse of fromPolicy.
+func toPolicy(r containers.Restart) container.RestartPolicy {
+	name, tries, _ := strings.Cut(string(r), ":")
+	count, _ := strconv.Atoi(tries) // 0: as often as it fails
+	return container.RestartPolicy{Name: container.RestartPolicyMode(name), MaximumRetryCount: count}
+}
 
 // setPolicy sets a container's restart policy.
 func (e *Engine) setPolicy(ctx context.Context, id string, policy container.RestartPolicy) error {

@@ -8,8 +8,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
+
 	"github.com/kollet/kollet/containers"
 )
+
+// A restart policy that kollet does not have is set again as it was.
+func TestPolicy(t *testing.T) {
+	for _, p := range []container.RestartPolicy{{Name: "no"}, {Name: "always"}, {Name: "unless-stopped"}, {Name: "on-failure"}, {Name: "on-failure", MaximumRetryCount: 7}} {
+		if got := toPolicy(fromPolicy(p)); got != p {
+			t.Errorf("%+v became %+v", p, got)
+		}
+	}
+}
 
 // A service that crashes repeatedly exits at any moment, also while its restart policy is
 // changed: the engine's error passes, whatever it says. That of a service which runs does

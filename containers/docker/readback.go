@@ -49,7 +49,7 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		Mounts:      mounts(c),
 		Dimensions:  fromResources(host.Resources, set["memswap_limit"]),
 		Security:    fromSecurityOpt(host.SecurityOpt),
-		Restart:     containers.Restart(host.RestartPolicy.Name),
+		Restart:     fromPolicy(host.RestartPolicy),
 		Healthcheck: fromHealthcheck(c.Config.Healthcheck, image, set),
 	}
 	delete(spec.Labels, explicitLabel)
@@ -155,6 +155,18 @@ func mounts(c container.InspectResponse) []containers.Mount {
 			ReadOnly: !m.RW, Propagation: string(m.Propagation)})
 	}
 	return out
+}
+
+// anonymous returns where a container has volumes with random names.
+func anonymous(c container.InspectResponse) []string {
+	var targets []string
+	for _, m := range c.Mounts {
+		if isAnonymous(m) {
+			targets = append(targets, m.Destination)
+		}
+	}
+	slices.Sort(targets)
+	return targets
 }
 
 func fromMount(m mount.Mount) containers.Mount {
