@@ -20,7 +20,7 @@ import (
 // that stays is unhealthy. An unhealthy service that is replaced may be the reason for
 // the upgrade.
 func (t *transaction) checkServices(ctx context.Context) error {
-	if t.from.Number == 0 {
+	if t.first() {
 		return nil // nothing runs yet, see awaitRequired
 	}
 	if err := t.refuseRunning(ctx); err != nil {
@@ -100,7 +100,7 @@ func (t *transaction) checkAgain(ctx context.Context) error {
 		}
 	}
 	staged := t.stagedTargets(ctx, replaced)
-	if t.from.Number == 0 {
+	if t.first() {
 		return t.awaitRequired(ctx, replaced, staged)
 	}
 	if err := t.refuseAll(doctor.Requires(ctx, replaced, staged)); err != nil {

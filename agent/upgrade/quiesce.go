@@ -40,7 +40,7 @@ func (t *transaction) openCloud(ctx context.Context) error {
 	case err == nil:
 		t.cloud = opened
 		return t.askPlacement(ctx, slices.DeleteFunc(slices.Clone(t.target.Services), func(s generation.Service) bool { return !t.planned(s.Name) }))
-	case t.from.Number == 0: // at a first boot the control plane may be slower than the node
+	case t.first(): // at a first boot the control plane may be slower than the node
 		return t.warn("", "Nova and Neutron are not asked: %w", err)
 	}
 	return t.refuse(fmt.Errorf("check openstack: %w", err))
@@ -51,7 +51,7 @@ func (t *transaction) openCloud(ctx context.Context) error {
 // address is in the node file.
 func (t *transaction) askPlacement(ctx context.Context, replaced []generation.Service) error {
 	nova := slices.ContainsFunc(replaced, func(s generation.Service) bool { return listed(s) && s.ListedAs.Nova != "" })
-	if t.cloud == nil || t.from.Number == 0 || !nova {
+	if t.cloud == nil || t.first() || !nova {
 		return nil
 	}
 	if err := t.cloud.Placement(ctx); err != nil {

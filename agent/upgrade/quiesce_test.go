@@ -137,6 +137,7 @@ func TestPlacement(t *testing.T) {
 	for name, c := range map[string]struct {
 		cloud    cloud
 		from     int
+		nothing  bool // ran before
 		replaced string
 		force    bool
 		refused  bool
@@ -144,13 +145,17 @@ func TestPlacement(t *testing.T) {
 		"answers":        {cloud: &control{}, from: 1, replaced: "nova-compute"},
 		"is down":        {cloud: down, from: 1, replaced: "nova-compute", refused: true},
 		"not needed":     {cloud: down, from: 1, replaced: "nova-libvirt"},
-		"first boot":     {cloud: down, replaced: "nova-compute"},
+		"first boot":     {cloud: down, nothing: true, replaced: "nova-compute"},
+		"adoption":       {cloud: down, replaced: "nova-compute", refused: true},
 		"forced":         {cloud: down, from: 1, replaced: "nova-compute", force: true},
 		"no credentials": {from: 1, replaced: "nova-compute"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tx, _ := computeNode(t, answering{}, c.cloud, nodefile.Quiesce{})
 			tx.from.Number, tx.options.Force = c.from, c.force
+			if c.nothing {
+				tx.from.Services = nil
+			}
 			replaced := slices.DeleteFunc(slices.Clone(tx.to.Services), func(s generation.Service) bool { return s.Name != c.replaced })
 			if err := tx.askPlacement(t.Context(), replaced); (err != nil) != c.refused {
 				t.Errorf("got %v", err)

@@ -61,10 +61,10 @@ func (t *transaction) check(ctx context.Context) error {
 
 // freeNames refuses a service whose name is taken by a container that kollet did
 // not create. For a service that the current generation has, such a container is
-// drift and is replaced.
+// drift and is replaced; unless it is one of kolla-ansible, whose container has another name.
 func (t *transaction) freeNames(ctx context.Context) error {
 	for _, s := range t.target.Services {
-		if _, known := t.from.Service(s.Name); known {
+		if old, known := t.from.Service(s.Name); known && old.Origin != 0 {
 			continue
 		}
 		other, err := t.node.Engine.Inspect(ctx, s.Name)

@@ -76,6 +76,10 @@ func newTransaction(n *node.Node, j *journal.Journal, from generation.Generation
 	}
 }
 
+// first reports whether nothing ran before: no generation, and no containers of kolla-ansible that
+// are taken over.
+func (t *transaction) first() bool { return t.from.Number == 0 && len(t.from.Services) == 0 }
+
 // touched reports whether anything that ran may have been stopped.
 func (t *transaction) touched() bool {
 	return slices.ContainsFunc(t.started, func(s step) bool { return s.kind == journal.CutOver })
