@@ -222,7 +222,7 @@ func TestFindAdopted(t *testing.T) {
 	n := newNode(t)
 	docker := filepath.Join(filepath.Dir(n.Generations), "docker/containers")
 	n.dir(docker)
-	n.Adopted = Adopted{Directory: docker, Services: map[string]string{"abc": "nova-libvirt"}}
+	n.Adopted = Adopted{Directory: docker, Services: map[string]string{"abc": "nova-libvirt"}, Libvirt: "nova-libvirt"}
 	n.Hosts = func(generation int, service string) bool { return generation == 0 && service == "nova-libvirt" }
 	hostname := func(pid int, name, at string) {
 		t.Helper()
@@ -231,13 +231,15 @@ func TestFindAdopted(t *testing.T) {
 	}
 	hostname(20, "a", "8:1 /state/docker/containers/abc/hostname")
 	hostname(21, "removed", "8:1 /state/docker/containers/abc/hostname//deleted")
-	hostname(30, "other", "8:1 /state/docker/containers/abd/hostname") // another container
-	hostname(31, "disk", "0:37 /state/docker/containers/abc/hostname") // a user's own file system
+	hostname(22, "replaced", "8:1 /state/docker/containers/abd/hostname//deleted") // kolla-ansible had another one before
+	hostname(30, "other", "8:1 /state/docker/containers/abd/hostname")             // another container
+	hostname(31, "disk", "0:37 /state/docker/containers/abc/hostname")             // a user's own file system
 	hostname(32, "elsewhere", "8:1 /home/docker/containers/abc/hostname")
 	hostname(33, "file", "8:1 /state/docker/containers/abc/hosts")
+	hostname(35, "deeper", "8:1 /state/docker/containers/abd/x/hostname//deleted")
 	n.process(34, qemu("host"), "")
 	got, err := n.Find()
-	want := []Guest{{"a", "uuid-a", 20, 1020, 0, "nova-libvirt"}, {"removed", "uuid-removed", 21, 1021, 0, "nova-libvirt"}}
+	want := []Guest{{"a", "uuid-a", 20, 1020, 0, "nova-libvirt"}, {"removed", "uuid-removed", 21, 1021, 0, "nova-libvirt"}, {"replaced", "uuid-replaced", 22, 1022, 0, "nova-libvirt"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -58,6 +58,7 @@ type Finder struct {
 // gate.
 type Adopted struct {
 	Services  map[string]string // by the id of the container
+	Libvirt   string            // the service that starts guests; empty: none does
 	Directory string            // in which Docker has a directory of each container's, named after its id
 }
 
@@ -181,7 +182,8 @@ func (f Finder) startedBy(pid int) (int, string, error) {
 const hostName = "/etc/hostname"
 
 // adopted returns the service of generation 0 in whose container a process was started; empty
-// if it was not.
+// if it was not. A guest outlives its container: one whose container is gone was started by an
+// earlier libvirt, which kolla-ansible replaced.
 func (f Finder) adopted(pid int) (string, error) {
 	if len(f.Adopted.Services) == 0 {
 		return "", nil
@@ -201,12 +203,16 @@ func (f Finder) adopted(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for id, service := range f.Adopted.Services {
-		if at.Major == own.Major && at.Minor == own.Minor && strings.TrimSuffix(at.Path, "//deleted") == filepath.Join(own.Path, id, filepath.Base(hostName)) {
-			return service, nil
-		}
+	file, gone := strings.CutSuffix(at.Path, "//deleted")
+	dir, name := filepath.Split(file)
+	if at.Major != own.Major || at.Minor != own.Minor || name != filepath.Base(hostName) || filepath.Dir(filepath.Clean(dir)) != filepath.Clean(own.Path) {
+		return "", nil
 	}
-	return "", nil
+	service := f.Adopted.Services[filepath.Base(dir)]
+	if service == "" && gone {
+		service = f.Adopted.Libvirt
+	}
+	return service, nil
 }
 
 // origin returns the origin of the generations. If there are none, it is that which they would

@@ -99,6 +99,11 @@ func (n *Node) adopted() guest.Adopted {
 	for service, c := range a.Containers {
 		found.Services[c.ID] = service
 	}
+	for _, s := range a.Generation.Services {
+		if s.Guests != nil {
+			found.Libvirt = s.Name
+		}
+	}
 	return found
 }
 
