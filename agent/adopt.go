@@ -111,6 +111,9 @@ func (a *Agent) recordAdopted(ctx context.Context, p adopt.Proposal, t *target.T
 		if err != nil {
 			return err
 		}
+		if c.ImageID != s.Image.ID {
+			a.node.Note(s.Name, "warning: the node file's image is %s, that of kolla-ansible's container %s is %s", s.Ref, c.Spec.Name, c.Spec.Image)
+		}
 		record.Containers[s.Name] = was
 		record.Generation.Services = append(record.Generation.Services, service)
 	}

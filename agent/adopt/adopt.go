@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/kollet/kollet/agent/gate"
+	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
@@ -78,6 +79,7 @@ type found struct {
 	dir       string           // on the host, with its config files
 	path      string           // of dir in a node file: below the node's root
 	err       error            // why config.json cannot be read
+	restarts  error            // that it exits repeatedly
 }
 
 // Read reads the containers of kolla-ansible on a node's engine, and proposes a node file.
@@ -168,7 +170,7 @@ func (o Options) stays(c containers.Container) string {
 
 // look reads what belongs to a container.
 func look(ctx context.Context, n *node.Node, c containers.Container) (found, error) {
-	f := found{container: c}
+	f := found{container: c, restarts: health.Restarting(c, n.Host)}
 	for _, image := range []struct {
 		ref  string
 		into *containers.Image

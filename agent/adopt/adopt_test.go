@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/configs"
@@ -82,7 +83,7 @@ func (e engine) read(t *testing.T, opts Options) (Proposal, map[string]nodefile.
 	if e.name == "" {
 		e.name = "docker"
 	}
-	p, err := Read(t.Context(), &node.Node{Name: "compute-1", Engine: e}, opts)
+	p, err := Read(t.Context(), &node.Node{Name: "compute-1", Engine: e, Host: host.Real()}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,8 @@ func TestBlocked(t *testing.T) {
 		want                    string
 	}{
 		{"it does not run", "nova_compute", plainConfig, func(c *containers.Container) { c.State, c.ExitCode = containers.StateExited, 3 }, "it does not run: it is exited, with exit status 3; repair it first"},
-		{"it is unhealthy", "nova_compute", plainConfig, func(c *containers.Container) { c.Unhealthy = true }, "nova_compute: it is unhealthy; see `docker inspect"},
+		{"it is unhealthy", "nova_compute", plainConfig, func(c *containers.Container) { c.Unhealthy = true }, "nova_compute: it is unhealthy; `docker inspect"},
+		{"it crashes", "nova_compute", plainConfig, func(c *containers.Container) { c.Restarts, c.Started = 3, time.Now() }, "it exits repeatedly: restarting (3 restarts, the last one "},
 		{"it is removed when it stops", "nova_compute", plainConfig, func(c *containers.Container) { c.Extra = []string{"rm"} }, "Docker removes it when it stops (--rm)"},
 		{"a volume without a name", "nova_compute", plainConfig, func(c *containers.Container) { c.Anonymous = []string{"/data"} }, "it has a volume without a name at /data"},
 		{"no config.json", "nova_compute", "", nil, "config.json: no such file or directory; run `kolla-ansible genconfig`"},
@@ -289,38 +291,6 @@ func TestMovedTag(t *testing.T) {
 	}
 }
 
-// What no container of kollet has is said.
-func TestExtraSettings(t *testing.T) {
-	var e engine
-	e.kolla(t, "nova_compute", plainConfig, func(c *containers.Container) { c.Extra = []string{"dns", "hostname"} })
-	p, _ := e.read(t, Options{})
-	if want := "# - nova_compute: it loses these settings: dns, hostname\n"; !strings.Contains(p.NodeFile, want) {
-		t.Errorf("want %s\n%s", want, p.NodeFile)
-	}
-}
-
-// The registry of most images is not that of an image without one, nor of one by digest.
-func TestImagesOfOtherRegistries(t *testing.T) {
-	var e engine
-	for name, ref := range map[string]string{"nova_compute": "", "nova_libvirt": "", "iscsid": "local:v1", "multipathd": "local", "nova_ssh": "mine/ssh:v1"} {
-		e.kolla(t, name, plainConfig, func(c *containers.Container) {
-			c.Spec.PID = "host"
-			if ref != "" {
-				e.images[ref] = e.images[c.ImageID]
-				c.Spec.Image = ref
-			}
-		})
-	}
-	_, services := e.read(t, Options{})
-	for name, want := range map[string]string{
-		"nova-compute": registry + "nova-compute:2025.1", "iscsid": "docker.io/library/local:v1", "multipathd": "docker.io/library/local:latest", "nova-ssh": "mine/ssh:v1",
-	} {
-		if got := services[name].Image; got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-	}
-}
-
 func TestChoice(t *testing.T) {
 	var e engine
 	for _, name := range []string{"nova_compute", "nova_ssh", "cron", "keystone"} {
@@ -365,7 +335,7 @@ func TestRefused(t *testing.T) {
 		{"a name that nothing has", engine{name: "docker", all: e.all, images: e.images}, Options{Exclude: []string{"nova_computer"}}, "--exclude nova_computer: kolla-ansible has no such container on this node; did you mean nova_compute?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Read(t.Context(), &node.Node{Engine: c.e}, c.opts)
+			_, err := Read(t.Context(), &node.Node{Engine: c.e, Host: host.Real()}, c.opts)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v", err)
 			}

@@ -42,7 +42,7 @@ var general = []Finding{
 func translate(f found) translated {
 	spec := f.container.Spec
 	t := translated{name: ServiceName(spec.Name), container: spec.Name}
-	t.state(f.container)
+	t.state(f)
 	t.image(f)
 	t.start(f)
 	t.confinement(spec)
@@ -59,12 +59,17 @@ func translate(f found) translated {
 	return t
 }
 
-// state: of a container that does not run nobody knows whether it would.
-func (t *translated) state(c containers.Container) {
-	if c.State != containers.StateRunning {
-		t.block("it does not run: it is "+c.Condition(), "repair it first, or leave it with --exclude "+t.container)
-	} else if c.Unhealthy {
-		t.block("it is unhealthy", "see `docker inspect --format '{{json .State.Health}}' "+t.container+"` and repair it first, or leave it with --exclude "+t.container)
+// state: of a container that does not run nobody knows whether it would, and of one that is not well
+// whether its successor is.
+func (t *translated) state(f found) {
+	repair := "repair it first, or leave it with --exclude " + t.container
+	switch c := f.container; {
+	case c.State != containers.StateRunning:
+		t.block("it does not run: it is "+c.Condition(), repair)
+	case f.restarts != nil:
+		t.block("it exits repeatedly: "+f.restarts.Error(), repair)
+	case c.Unhealthy:
+		t.block("it is unhealthy", "`docker inspect --format '{{json .State.Health}}' "+t.container+"` says why; "+repair)
 	}
 }
 

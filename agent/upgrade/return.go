@@ -2,7 +2,10 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/kollet/kollet/containers"
 )
 
 // returns reports whether a member's container of generation 0 runs again: it was not created by
@@ -17,8 +20,12 @@ func (t *transaction) checkReturn(ctx context.Context) error {
 		return nil
 	}
 	for _, s := range t.target.Services {
-		if _, err := t.node.Container(ctx, s.Name, 0); err != nil {
-			return fmt.Errorf("check: generation 0 is not complete: %w", err)
+		_, err := t.node.Container(ctx, s.Name, 0)
+		if errors.Is(err, containers.ErrNotFound) {
+			return fmt.Errorf("check: generation 0 is not complete: kolla-ansible's container of %s was removed or created again; docs/kolla.md says how to give the node back without it", s.Name)
+		}
+		if err != nil {
+			return fmt.Errorf("check: generation 0: %w", err)
 		}
 	}
 	guests, err := t.node.Guests()
