@@ -57,6 +57,7 @@ func TestAdopt(t *testing.T) {
 		"containers of kolla-ansible become a node file":       proposesAdoption,
 		"a node of kolla-ansible is taken over and given back": adopts,
 		"kollet is killed while it takes a node over":          killedAdoption,
+		"what a node cannot be taken over with":                refusesAdoption,
 	} {
 		t.Run(name, func(t *testing.T) { scenario(t, p) })
 	}
