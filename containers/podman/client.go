@@ -57,6 +57,7 @@ func (c client) do(ctx context.Context, method, path string, query url.Values, b
 }
 
 func (c client) send(request *http.Request) (*http.Response, error) {
+	defer unblock()()
 	response, err := c.http.Do(request)
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // without the URL, which says nothing to users

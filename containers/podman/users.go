@@ -60,7 +60,7 @@ func (e *Engine) stat(ctx context.Context, id, file string) (at string, mode fs.
 	if err != nil {
 		return "", 0, 0
 	}
-	response, err := e.libpod.http.Do(request)
+	response, err := e.libpod.send(request)
 	if err != nil {
 		return "", 0, 0
 	}

@@ -46,6 +46,8 @@ func TestHostileContainers(t *testing.T) {
 			t.Run("a restart that waits for a list of users is ended", func(t *testing.T) { waitingRestart(t, newHostile(t, p)) })
 		case "docker": // it is Docker itself that waits
 			t.Run("a list of users that Docker waits for is removed", func(t *testing.T) { waitingDocker(t, newHostile(t, p), p.engine) })
+		case "podman": // so it is here
+			t.Run("a list of users that Podman waits for is empty", func(t *testing.T) { waitingPodman(t, newHostile(t, p)) })
 		}
 	})
 }

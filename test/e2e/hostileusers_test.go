@@ -75,6 +75,31 @@ func waitingDocker(t *testing.T, h *hostile, engine nodetest.Engine) {
 	h.ends(0, "gc")
 }
 
+// waitingPodman has a service replace a list of users and exit: Podman starts it again and waits, and
+// does not say any longer what containers there are. kollet lets it go on.
+func waitingPodman(t *testing.T, h *hostile) {
+	h.configure(sane, "healthcheck: [{tcp: \"127.0.0.1:7001\", start_period: 5s, stable: 50ms}]\n")
+	h.ends(0, "bootstrap")
+	h.plants("fifo", "/etc/passwd", "")
+	h.plants("fifo", "/etc/group", "")
+	first := h.Service("mallory").PID
+	check(t, syscall.Kill(first, syscall.SIGKILL))
+	h.Await("Podman does not answer", func() bool {
+		return strings.Contains(h.Kollet("--engine-timeout", "2s", "status").All(), "did not answer")
+	})
+	begun := time.Now()
+	h.ends(0, "status")
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("kollet status took %v", took)
+	}
+	h.Await("the service runs", func() bool { return h.Service("mallory").State == "running" })
+	h.ends(0, "verify")
+	h.configure(sane, "environment: {ROUND: two}\n")
+	h.ends(0, "upgrade")
+	h.ends(0, "verify")
+	h.ends(0, "gc")
+}
+
 // documentedScript returns the script in docs/recovery.md that has a word.
 func documentedScript(t *testing.T, word string) string {
 	t.Helper()
