@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -92,7 +91,7 @@ func (killSuite) patience() time.Duration { return 30 * time.Second }
 
 func (s killSuite) run(v *victim, f fault, t *trigger, args []string) nodetest.Outcome {
 	var starting sync.WaitGroup
-	o := v.stepwise(args, func(kollet int) (kill bool) {
+	o := v.Stepwise(args, func(kollet int) (kill bool) {
 		if t.injected() != "" || !t.fires(v.lastRecord()) {
 			return false
 		}
@@ -144,47 +143,6 @@ const (
 	besideOld = " beside old"
 	besideNew = " beside new"
 )
-
-// stepwise runs a command that stops after each record of the journal, until a function
-// has decided whether it is killed or continues.
-func (v *victim) stepwise(args []string, after func(kollet int) (kill bool)) nodetest.Outcome {
-	v.T.Helper()
-	n := *v.Node
-	n.Program = nodetest.Program(v.T, "kollet-faults")
-	n.Env = append(slices.Clone(n.Env), "KOLLET_STOP_AT_RECORDS=1")
-	return v.stops(n.Command(args...), after)
-}
-
-// stops runs a command that stops itself, until a function has decided each time whether it
-// is killed or continues.
-func (v *victim) stops(cmd *exec.Cmd, after func(pid int) (kill bool)) nodetest.Outcome {
-	v.T.Helper()
-	output := v.Path("stderr")
-	stderr, err := os.Create(output)
-	check(v.T, err)
-	defer stderr.Close()
-	cmd.Stderr = stderr
-	check(v.T, cmd.Start())
-	defer func() { _ = cmd.Process.Release() }() // it has been waited for
-	for {
-		var status unix.WaitStatus
-		if _, err := unix.Wait4(cmd.Process.Pid, &status, unix.WUNTRACED, nil); err == unix.EINTR {
-			continue
-		} else if err != nil {
-			check(v.T, fmt.Errorf("wait for kollet: %w", err))
-		}
-		if !status.Stopped() {
-			text, err := os.ReadFile(output)
-			check(v.T, err)
-			return nodetest.Outcome{Code: status.ExitStatus(), Stderr: string(text)} // -1: killed
-		}
-		next := unix.SIGCONT
-		if after(cmd.Process.Pid) {
-			next = unix.SIGKILL
-		}
-		_ = unix.Kill(cmd.Process.Pid, next)
-	}
-}
 
 // lastRecord names the last record of the journal and what runs beside it.
 func (v *victim) lastRecord() string {

@@ -108,7 +108,7 @@ func (s libvirtSuite) run(v *victim, f fault, t *trigger, args []string) nodetes
 	}
 	var killing sync.WaitGroup
 	ended := make(chan struct{})
-	o := v.stepwise(args, func(kollet int) (kill bool) {
+	o := v.Stepwise(args, func(kollet int) (kill bool) {
 		if t.injected() != "" || !t.fires(v.lastRecord()) {
 			return false
 		}

@@ -95,7 +95,7 @@ func (v *victim) limited(bytes int, args []string) nodetest.Outcome {
 	cmd := v.Command(args...)
 	// The shell stops itself before it becomes kollet.
 	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `kill -STOP $$; exec "$@"`, "sh"}, cmd.Args...)
-	return v.stops(cmd, func(pid int) bool {
+	return v.Stops(cmd, func(pid int) bool {
 		v.starve(pid, bytes)
 		return false
 	})

@@ -142,7 +142,7 @@ func (v *victim) prepare(s scenario) (armed func() bool, err error) {
 	if s.event == "" {
 		return v.armed(s), nil
 	}
-	if o := v.stepwise(upgrade, func(int) bool { return v.reached(s) }); o.Code != -1 {
+	if o := v.Stepwise(upgrade, func(int) bool { return v.reached(s) }); o.Code != -1 {
 		return nil, fmt.Errorf("the upgrade to recover from was not killed: exit status %d\n%s", o.Code, o.All())
 	}
 	return nil, nil

@@ -134,7 +134,7 @@ func (p *powerless) record(s scenario) *logged {
 	}
 	p.disk.Sync()
 	c.first = p.writes()
-	o := p.stepwise(s.args, func(int) bool {
+	o := p.Stepwise(s.args, func(int) bool {
 		c.records = append(c.records, p.writes())
 		return false
 	})
