@@ -3,51 +3,25 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/kollet/kollet/agent/adopt"
 	"github.com/kollet/kollet/agent/plan"
+	"github.com/kollet/kollet/test/kolla"
 	"github.com/kollet/kollet/test/machine"
 	"github.com/kollet/kollet/test/nodetest"
 )
 
-// kollaNode is a node that kolla-ansible runs: its containers, as its module makes them through
-// Docker, and their configuration.
+// kollaNode is a node that kolla-ansible runs.
 type kollaNode struct {
 	*testNode
-	p *protocol
+	*kolla.Ansible
 }
 
-// docker runs the docker command.
-func (k *kollaNode) docker(args ...string) string {
-	k.T.Helper()
-	out, err := exec.Command("docker", append([]string{"-H", k.p.engine.Address}, args...)...).CombinedOutput()
-	if err != nil {
-		k.T.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// create creates and starts a container as kolla_container does (kolla-ansible:
-// module_utils/kolla_docker_worker.py): the host's network, binds, no restart policy of Docker's,
-// the environment and the health check of the role.
-func (k *kollaNode) create(name, image, configJSON string, more ...string) string {
-	k.T.Helper()
-	service := strings.ReplaceAll(name, "_", "-")
-	dir := "/etc/kolla/" + service
-	k.Write(dir+"/config.json", configJSON)
-	args := []string{
-		"create", "--name", name, "--network", "host", "--restart", "no",
-		"--env", "KOLLA_CONFIG_STRATEGY=COPY_ALWAYS", "--env", "KOLLA_SERVICE_NAME=" + service, "--env", "TZ=UTC",
-		"--ulimit", "nofile=1048576:1048576",
-		"--volume", k.Path(dir) + "/:/var/lib/kolla/config_files/:ro", "--volume", "kolla_logs:/var/log/kolla/",
-	}
-	id := k.docker(append(append(args, more...), image)...)
-	k.T.Cleanup(func() { _ = exec.Command("docker", "-H", k.p.engine.Address, "rm", "--force", id).Run() })
-	k.docker("start", id)
-	return id
+func newKollaNode(t *testing.T, p *protocol) *kollaNode {
+	n := newNodeOn(t, p.engine)
+	return &kollaNode{n, kolla.On(n.Node, p.engine)}
 }
 
 // TestAdopt takes nodes over from kolla-ansible, whose containers run on Docker.
@@ -73,19 +47,19 @@ func TestAdopt(t *testing.T) {
 func proposesAdoption(t *testing.T, p *protocol) {
 	pushKolla(t, p, "v1")
 	image := p.registry.Addr + "/test/kolla:v1"
-	k := &kollaNode{newNodeOn(t, p.engine), p}
-	k.docker("pull", image)
+	k := newKollaNode(t, p)
+	k.Docker("pull", image)
 	k.Write("/etc/kolla/nova-compute/nova.conf", "one\n")
-	id := k.create("nova_compute", image, `{
+	id := k.Create("nova_compute", image, `{
   "command": "/bin/tiny serve 127.0.0.1:7001 /etc/nova/nova.conf",
   "config_files": [{"source": "/var/lib/kolla/config_files/nova.conf", "dest": "/etc/nova/nova.conf", "owner": "nova", "perm": "0600"}],
   "permissions": [{"path": "/var/lib/nova", "owner": "nova:nova", "recurse": true}]
-}`, "--privileged", "--ipc", "host", "--volume", "/etc:/host:ro", "--volume", "nova_compute:/var/lib/nova/", "--memory", "512m",
-		"--health-cmd", "healthcheck_answer 127.0.0.1:7001", "--health-interval", "30s", "--health-timeout", "30s", "--health-retries", "3")
+}`, append(kolla.Health("healthcheck_answer 127.0.0.1:7001"),
+		"--privileged", "--ipc", "host", "--volume", "/etc:/host:ro", "--volume", "nova_compute:/var/lib/nova/", "--memory", "512m")...)
 	if got := answer(t, "127.0.0.1:7001"); got != "one" {
 		t.Fatalf("kolla-ansible's container answers %q", got)
 	}
-	k.create("kolla_toolbox", image, `{"command": "sleep infinity"}`)
+	k.Create("kolla_toolbox", image, `{"command": "sleep infinity"}`)
 
 	var proposed adopt.Proposal
 	k.Ask(&proposed, "adopt", "--plan", "--write")
@@ -104,43 +78,35 @@ func proposesAdoption(t *testing.T, p *protocol) {
 	// Nothing is started beside it.
 	contains(t, k.Kollet("doctor").Stdout, "kolla-ansible runs nova_compute")
 	contains(t, k.Must(1, "bootstrap").Stderr, "kolla-ansible runs nova_compute, which the node file's services would run beside")
-	if state := k.docker("inspect", "--format", "{{.Id}} {{.State.Status}}", "nova_compute"); state != id+" running" {
+	if state := k.Docker("inspect", "--format", "{{.Id}} {{.State.Status}}", "nova_compute"); state != id+" running" {
 		t.Errorf("kolla-ansible's container: %s", state)
 	}
 
 	// Without kolla-ansible's container, the node file is one that works, with its volume.
-	k.docker("stop", "nova_compute")
-	k.docker("rename", "nova_compute", "nova_compute_old")
+	k.Docker("stop", "nova_compute")
+	k.Docker("rename", "nova_compute", "nova_compute_old")
 	k.Must(0, "bootstrap")
 	k.Healthy(2) // the one that was refused had a number, too
 	if got := answer(t, "127.0.0.1:7001"); got != "one" {
 		t.Errorf("the service answers %q", got)
 	}
-	now := k.docker("inspect", "--format", "{{.HostConfig.Privileged}} {{.HostConfig.IpcMode}} {{.HostConfig.Memory}} {{.Config.Healthcheck.Test}} {{.HostConfig.NetworkMode}}", "nova-compute")
+	now := k.Docker("inspect", "--format", "{{.HostConfig.Privileged}} {{.HostConfig.IpcMode}} {{.HostConfig.Memory}} {{.Config.Healthcheck.Test}} {{.HostConfig.NetworkMode}}", "nova-compute")
 	if now != "true host 536870912 [CMD healthcheck_answer 127.0.0.1:7001] host" {
 		t.Errorf("settings: %s", now)
 	}
-	contains(t, k.docker("inspect", "--format", "{{json .Mounts}}", "nova-compute"), `"Name":"nova_compute"`, `"Name":"kolla_logs"`, `"Destination":"/host"`)
+	contains(t, k.Docker("inspect", "--format", "{{json .Mounts}}", "nova-compute"), `"Name":"nova_compute"`, `"Name":"kolla_logs"`, `"Destination":"/host"`)
 	k.Must(0, "verify")
 }
 
 // tiny creates a container of kolla-ansible that runs a small service, which answers a word.
 func (k *kollaNode) tiny(name, image, port, word string) string {
 	k.T.Helper()
-	service := strings.ReplaceAll(name, "_", "-")
-	k.Write("/etc/kolla/"+service+"/tiny.conf", word+"\n")
-	return k.create(name, image, fmt.Sprintf(`{
+	k.Write(kolla.Dir(name)+"/tiny.conf", word+"\n")
+	return k.Create(name, image, fmt.Sprintf(`{
   "command": "/bin/tiny serve 127.0.0.1:%s /etc/tiny.conf",
   "config_files": [{"source": "/var/lib/kolla/config_files/tiny.conf", "dest": "/etc/tiny.conf", "owner": "nova", "perm": "0600"}],
   "permissions": [{"path": "/var/lib/nova", "owner": "nova:nova"}]
-}`, port), "--volume", "nova_compute:/var/lib/nova/",
-		"--health-cmd", "healthcheck_answer 127.0.0.1:"+port, "--health-interval", "30s", "--health-timeout", "30s", "--health-retries", "3")
-}
-
-// state returns what an operator sees of a container of kolla-ansible.
-func (k *kollaNode) state(name string) string {
-	k.T.Helper()
-	return k.docker("inspect", "--format", "{{.Id}} {{.State.Status}} {{.HostConfig.RestartPolicy.Name}}", name)
+}`, port), append(kolla.Health("healthcheck_answer 127.0.0.1:"+port), "--volume", "nova_compute:/var/lib/nova/")...)
 }
 
 // adopts: services replace the containers of kolla-ansible, which run again as they were after a
@@ -148,20 +114,20 @@ func (k *kollaNode) state(name string) string {
 func adopts(t *testing.T, p *protocol) {
 	pushKolla(t, p, "v1")
 	image := p.registry.Addr + "/test/kolla:v1"
-	k := &kollaNode{newNodeOn(t, p.engine), p}
-	k.docker("pull", image)
+	k := newKollaNode(t, p)
+	k.Docker("pull", image)
 	// iscsid has the name of its service.
 	nova, iscsid := k.tiny("nova_compute", image, "7001", "one"), k.tiny("iscsid", image, "7002", "two")
-	k.docker("update", "--restart", "unless-stopped", "iscsid")
+	k.Docker("update", "--restart", "unless-stopped", "iscsid")
 	answer(t, "127.0.0.1:7001")
 	answer(t, "127.0.0.1:7002")
-	before := k.state("nova_compute") + k.state("iscsid")
+	before := k.State("nova_compute") + k.State("iscsid")
 	if want := nova + " running no" + iscsid + " running unless-stopped"; before != want {
 		t.Fatalf("before: %s", before)
 	}
 	asBefore := func(when string) {
 		t.Helper()
-		if now := k.state("nova_compute") + k.state("iscsid"); now != before {
+		if now := k.State("nova_compute") + k.State("iscsid"); now != before {
 			t.Errorf("%s: %s, want %s", when, now, before)
 		}
 		for port, word := range map[string]string{"7001": "one", "7002": "two"} {
@@ -184,11 +150,11 @@ func adopts(t *testing.T, p *protocol) {
 	t.Log(o.All())
 	k.Healthy(2)
 	k.Must(0, "verify")
-	if now := k.state("nova_compute") + k.state("iscsid-g0"); now != nova+" exited no"+iscsid+" exited no" {
+	if now := k.State("nova_compute") + k.State("iscsid-g0"); now != nova+" exited no"+iscsid+" exited no" {
 		t.Errorf("kolla-ansible's containers: %s", now)
 	}
 	for _, name := range []string{"nova-compute", "iscsid"} {
-		contains(t, k.docker("inspect", "--format", "{{json .Config.Labels}}", name), "org.kollet.generation")
+		contains(t, k.Docker("inspect", "--format", "{{json .Config.Labels}}", name), "org.kollet.generation")
 	}
 	contains(t, k.Must(2, "adopt").Stderr, "kollet runs this node already")
 
@@ -217,12 +183,12 @@ func adopts(t *testing.T, p *protocol) {
 // were, or with kollet's.
 func killedAdoption(t *testing.T, p *protocol) {
 	pushKolla(t, p, "v1")
-	k := &kollaNode{newNodeOn(t, p.engine), p}
-	k.docker("pull", p.registry.Addr+"/test/kolla:v1")
+	k := newKollaNode(t, p)
+	k.Docker("pull", p.registry.Addr+"/test/kolla:v1")
 	k.tiny("nova_compute", p.registry.Addr+"/test/kolla:v1", "7001", "one")
-	k.docker("update", "--restart", "unless-stopped", "nova_compute")
+	k.Docker("update", "--restart", "unless-stopped", "nova_compute")
 	answer(t, "127.0.0.1:7001")
-	before := k.state("nova_compute")
+	before := k.State("nova_compute")
 	k.Must(0, "adopt", "--plan", "--write")
 	file := k.read("/etc/kollet/node.yaml")
 	k.Write("/etc/kollet/node.yaml", strings.Replace(file, "start_period: 3m", "start_period: 3m, stable: 100ms", 1))
@@ -238,10 +204,10 @@ func killedAdoption(t *testing.T, p *protocol) {
 		}
 		s := k.Status()
 		if len(s.Services) == 1 && s.Services[0].Generation == 0 { // its container's
-			if now := k.state("nova_compute"); now != before {
+			if now := k.State("nova_compute"); now != before {
 				t.Fatalf("record %d: kolla-ansible's container: %s, want %s", record, now, before)
 			}
-			if runs := k.docker("ps", "--quiet", "--filter", "label=org.kollet.service"); runs != "" {
+			if runs := k.Docker("ps", "--quiet", "--filter", "label=org.kollet.service"); runs != "" {
 				t.Fatalf("record %d: containers of kollet run beside it: %s", record, runs)
 			}
 			return false
@@ -249,7 +215,7 @@ func killedAdoption(t *testing.T, p *protocol) {
 		if !s.Healthy {
 			t.Fatalf("record %d: %+v", record, s)
 		}
-		if now := k.state("nova_compute"); !strings.HasSuffix(now, " exited no") {
+		if now := k.State("nova_compute"); !strings.HasSuffix(now, " exited no") {
 			t.Fatalf("record %d: kolla-ansible's container: %s", record, now)
 		}
 		return true

@@ -1,0 +1,103 @@
+package kolla
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
+)
+
+// tag is that of images that start as Kolla's do.
+const tag = "kolla"
+
+// start copies the configuration, unless kollet-start has, and executes the command of
+// config.json.
+const start = `#!/bin/sh -eu
+if [ "$(id -u)" = 0 ]; then
+	kolla_set_configs
+else
+	sudo /usr/local/bin/kolla_set_configs
+fi
+exec $(cat /run_command)
+`
+
+// setConfigs reads a config.json in which each entry is one line. A nova_libvirt that is the first
+// with the volume of Nova has to make what nova-compute's image has there.
+const setConfigs = `#!/bin/sh -eu
+[ ! -e /configured ] || exit 0
+description=/var/lib/kolla/config_files/config.json
+sed -n 's/.*"command": "\([^"]*\)".*/\1/p' $description >/run_command
+sed -n 's/.*"source": "\([^"]*\)", "dest": "\([^"]*\)", "owner": "\([^"]*\)", "perm": "\([^"]*\)".*/\1 \2 \3 \4/p' $description |
+	while read -r source dest owner perm; do
+		mkdir -p "${dest%/*}"
+		cp "$source" "$dest"
+		chown "$owner" "$dest"
+		chmod "$perm" "$dest"
+	done
+if [ -d /var/lib/nova ]; then
+	install -d -o nova -g nova /var/lib/nova /var/lib/nova/instances
+fi
+`
+
+// libvirtStart runs virtlogd beside libvirt, in the same session.
+const libvirtStart = `#!/bin/sh -eu
+install -d -m 0755 /run/libvirt /run/lock /var/log/kolla/libvirt/qemu /var/lib/libvirt/qemu /var/cache/libvirt
+virtlogd &
+exec libvirtd --listen
+`
+
+// sudoers lets the users of images become root for what Kolla's sudoers let them.
+const sudoers = "ALL ALL=(root) NOPASSWD: /usr/local/bin/kolla_set_configs\n"
+
+// files are what Kolla's images have.
+var files = []struct {
+	path    string
+	mode    int64
+	content string
+}{
+	{"usr/local/bin/kolla_start", 0o755, start},
+	{"usr/local/bin/kolla_set_configs", 0o755, setConfigs},
+	{"usr/local/bin/kolla_nova_libvirt_start", 0o755, libvirtStart},
+	{"etc/sudoers.d/kolla", 0o440, sudoers},
+}
+
+// PushImage makes an image that starts as Kolla's do of one that make images built, and returns its
+// name.
+func PushImage(t testing.TB, registry *machine.Registry, service string) string {
+	t.Helper()
+	parse := func(tag string) name.Tag {
+		ref, err := name.NewTag(registry.Addr+"/kolla/"+service+":"+tag, name.Insecure)
+		nodetest.Check(t, err)
+		return ref
+	}
+	base, err := remote.Image(parse(nodetest.OldVersion))
+	nodetest.Check(t, err)
+	var content bytes.Buffer
+	w := tar.NewWriter(&content)
+	for _, f := range files {
+		nodetest.Check(t, w.WriteHeader(&tar.Header{Name: f.path, Mode: f.mode, Size: int64(len(f.content))}))
+		_, err = io.WriteString(w, f.content)
+		nodetest.Check(t, err)
+	}
+	nodetest.Check(t, w.Close())
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil })
+	nodetest.Check(t, err)
+	image, err := mutate.AppendLayers(base, layer)
+	nodetest.Check(t, err)
+	config, err := image.ConfigFile()
+	nodetest.Check(t, err)
+	config = config.DeepCopy()
+	config.Config.Entrypoint, config.Config.Cmd = nil, []string{"kolla_start"}
+	image, err = mutate.ConfigFile(image, config)
+	nodetest.Check(t, err)
+	nodetest.Check(t, remote.Write(parse(tag), image))
+	return parse(tag).String()
+}
