@@ -138,7 +138,8 @@ func (n *Node) Hold(ctx context.Context, c containers.Container) error {
 }
 
 // Return gives a container of generation 0 back to what made it: with its name if that is free, its
-// restart policy and its unit, running.
+// restart policy and its unit, running. Without its name, the unit stays held: it would start the
+// container that has the name.
 func (n *Node) Return(ctx context.Context, c containers.Container, named bool) error {
 	a, err := n.Store().Adopted()
 	if err != nil {
@@ -154,6 +155,9 @@ func (n *Node) Return(ctx context.Context, c containers.Container, named bool) e
 	}
 	if err := n.Engine.Start(ctx, c.ID); err != nil {
 		return err
+	}
+	if name != was.Name {
+		return nil
 	}
 	return n.releaseUnit(ctx, was.Name)
 }

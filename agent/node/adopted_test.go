@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -132,7 +133,7 @@ func TestKeepAndReturn(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(dropIn)
-	if err != nil || !strings.Contains(string(text), "Restart=no\n") || !strings.Contains(string(text), "ConditionPathExists=!"+dropIn+"\n") {
+	if err != nil || !strings.Contains(string(text), "Restart=no\nExecStop=\n") || !strings.Contains(string(text), "ConditionPathExists=!"+dropIn+"\n") {
 		t.Errorf("drop-in: %s, %v", text, err)
 	}
 	if _, err := os.Lstat(strings.Replace(unit, "nova_compute", "iscsid", 1) + ".d"); err == nil {
@@ -158,4 +159,39 @@ func TestKeepAndReturn(t *testing.T) {
 		"update id-nova_compute nova_compute unless-stopped, start id-nova_compute, update id-iscsid iscsid no, start id-iscsid"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
+}
+
+// The unit of a container that has the name of its service starts the service's container as long as
+// that has the name, so it is held until then.
+func TestReturnNamesake(t *testing.T) {
+	n, _ := adoptedNode(t)
+	unit := n.Path("/etc/systemd/system/kolla-iscsid-container.service")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(unit), 0o755), os.WriteFile(unit, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	do := func(step func(containers.Container) error) {
+		t.Helper()
+		c, err := n.Container(t.Context(), "iscsid", 0)
+		if err == nil {
+			err = step(c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := func(want bool) {
+		t.Helper()
+		if _, err := os.Lstat(unit + ".d/kollet.conf"); (err == nil) != want {
+			t.Errorf("the unit is held: %v, want %v", err == nil, want)
+		}
+	}
+	do(func(c containers.Container) error { return n.KeepStopped(t.Context(), c) })
+	held(true)
+	do(func(c containers.Container) error {
+		c.Spec.Name = StagedName("iscsid", 0)
+		return n.Return(t.Context(), c, false)
+	})
+	held(true)
+	do(func(c containers.Container) error { return n.Return(t.Context(), c, true) })
+	held(false)
 }

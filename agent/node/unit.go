@@ -21,13 +21,15 @@ import (
 
 const unitDir = "/etc/systemd/system"
 
-// held is the drop-in: its own existence keeps the unit from being started.
+// held is the drop-in: its own existence keeps the unit from being started. ExecStop would run after
+// the container has exited, and stop one that has got its name meanwhile.
 const held = `# kollet runs this service. The file is removed when kolla-ansible's container runs again.
 [Unit]
 ConditionPathExists=!%s
 
 [Service]
 Restart=no
+ExecStop=
 `
 
 func unitOf(container string) string { return "kolla-" + container + "-container.service" }
