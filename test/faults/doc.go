@@ -13,6 +13,8 @@
 //   - TestKillsAtAnyMoment kills kollet, its recovery and the recovery of that at random moments.
 //   - TestLibvirt kills kollet, and sometimes a shim, while it replaces libvirt under a guest of
 //     QEMU, with the images that make builds.
+//   - TestAdoption kills kollet while it takes over a node of kolla-ansible under a guest of QEMU,
+//     and while it gives the node back.
 //   - TestClock sets kollet's clock between and during commands.
 //   - TestMemory limits the memory of kollet, which is killed if it needs more.
 //   - TestRegistry makes the registry sick before a pull or an upgrade.
