@@ -25,6 +25,7 @@ type plan struct {
 	direct   bool   // boot by kernel and ramdisk
 	memory   int    // MiB
 	outer    bool   // reach the test machine's servers
+	bare     bool   // without a node file: nothing is bootstrapped
 	nodeFile string
 	files    map[string]string // others, by path
 	tools    func(dir string)  // adds files to the tools disk
@@ -57,14 +58,20 @@ func newNode(t testing.TB, p plan) *node {
 		check(t, os.WriteFile(full, []byte(content), 0o600))
 		return full
 	}
-	put("etc/kollet/node.yaml", p.nodeFile)
+	if !p.bare {
+		put("etc/kollet/node.yaml", p.nodeFile)
+	}
 	for path, content := range p.files {
 		put(path, content)
 	}
-	user, iso := filepath.Join(work, "user-data"), filepath.Join(work, "seed.iso")
+	user, iso := put("helper.yaml", helper), filepath.Join(work, "seed.iso")
 	kollet := program(t, "kollet")
-	t.Log(run(t, kollet, "userdata", "--root", work, "--part", put("helper.yaml", helper), "--gzip", "--to", user,
-		"--bootstrap-arg", "--pull=never", "--bootstrap-arg", "--archive="+toolsDir+"/"+imagesFile))
+	if !p.bare {
+		part := user
+		user = filepath.Join(work, "user-data")
+		t.Log(run(t, kollet, "userdata", "--root", work, "--part", part, "--gzip", "--to", user,
+			"--bootstrap-arg", "--pull=never", "--bootstrap-arg", "--archive="+toolsDir+"/"+imagesFile))
+	}
 	t.Log(run(t, kollet, "seed", "--hostname", p.name, "--user-data", user, "--format", p.seed, "--to", iso))
 
 	tools := filepath.Join(work, "tools")
