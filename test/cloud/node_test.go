@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent"
+	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/test/cloud"
 	"github.com/kollet/kollet/test/machine"
 	"github.com/kollet/kollet/test/nodetest"
@@ -27,6 +28,7 @@ type member struct {
 	cloud *cloud.Cloud
 	api   *cloud.Client
 	kept  []*server
+	find  func(uuid string) (guest.Guest, bool) // finds guests where kollet does not, unless it is nil
 
 	bootstrap time.Duration // how long it took, which measures the speed of this machine
 }
@@ -39,6 +41,18 @@ type server struct {
 
 // join bootstraps a node and waits until the cloud can use it.
 func join(t *testing.T, c *cloud.Cloud, network string, engine nodetest.Engine, registry *machine.Registry) *member {
+	t.Helper()
+	m := enlist(t, c, network, engine, registry)
+	began := time.Now()
+	m.Must(0, "bootstrap")
+	m.bootstrap = time.Since(began)
+	m.seen(began)
+	t.Logf("the cloud uses the node after %.1f s", time.Since(began).Seconds())
+	return m
+}
+
+// enlist makes a node with the node file of a compute node of the cloud, and without services.
+func enlist(t *testing.T, c *cloud.Cloud, network string, engine nodetest.Engine, registry *machine.Registry) *member {
 	t.Helper()
 	t.Cleanup(func() { removeBridges(t) }) // after the containers
 	m := &member{Compute: nodetest.NewCompute(t, network, engine, registry), cloud: c, api: c.Client(t)}
@@ -63,12 +77,7 @@ func join(t *testing.T, c *cloud.Cloud, network string, engine nodetest.Engine, 
 		// Not every kernel has the openvswitch module.
 		m.Write("/etc/kollet/config/neutron/openvswitch_agent.ini", "[ovs]\ndatapath_type = netdev\n")
 	}
-	began := time.Now()
 	m.Configure()
-	m.Must(0, "bootstrap")
-	m.bootstrap = time.Since(began)
-	m.seen(began)
-	t.Logf("the cloud uses the node after %.1f s", time.Since(began).Seconds())
 	return m
 }
 
@@ -139,6 +148,13 @@ func (m *member) console(s *server) string {
 // process returns the process of a server.
 func (m *member) process(s *server) agent.Guest {
 	m.T.Helper()
+	if m.find != nil {
+		g, ok := m.find(s.id)
+		if !ok {
+			m.T.Fatalf("server %s has no process", s.id)
+		}
+		return agent.Guest{Guest: g}
+	}
 	guests := m.Guests()
 	i := slices.IndexFunc(guests, func(g agent.Guest) bool { return g.UUID == s.id })
 	if i < 0 {
