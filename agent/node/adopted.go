@@ -153,6 +153,15 @@ func (n *Node) Return(ctx context.Context, c containers.Container, named bool) e
 	if err := n.Engine.Update(ctx, c.ID, name, was.Restart); err != nil {
 		return err
 	}
+	now, err := n.Engine.Inspect(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if now.State.Stopped() {
+		if err := n.settleUnit(ctx, was.Name); err != nil {
+			return err
+		}
+	}
 	if err := n.Engine.Start(ctx, c.ID); err != nil {
 		return err
 	}

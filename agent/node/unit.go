@@ -79,15 +79,46 @@ func (n *Node) releaseUnit(ctx context.Context, container string) error {
 	return n.systemctl(ctx, "start", unitOf(container))
 }
 
-// systemctl asks the running systemd, unless the node is another root.
+// settleTime is how long a unit may take to notice that its container has stopped.
+const settleTime = 30 * time.Second
+
+// settleUnit waits until the unit of a container that has stopped, and is held, has noticed. If it
+// noticed after it was released, it would stop the container that runs again, and start it later.
+func (n *Node) settleUnit(ctx context.Context, container string) error {
+	if _, err := os.Lstat(n.dropIn(container)); n.Root != "" || err != nil {
+		return nil
+	}
+	for end := time.Now().Add(settleTime); time.Now().Before(end); {
+		state, err := n.ask(ctx, "show", "--property", "ActiveState", "--value", unitOf(container))
+		if err != nil || state == "inactive" || state == "failed" {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	n.Note("", "%s does not notice that its container has stopped", unitOf(container))
+	return nil
+}
+
+// systemctl has the running systemd do something, unless the node is another root.
 func (n *Node) systemctl(ctx context.Context, args ...string) error {
 	if n.Root != "" {
 		return nil
 	}
+	_, err := n.ask(ctx, args...)
+	return err
+}
+
+// ask runs systemctl, and returns what it prints.
+func (n *Node) ask(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput(); err != nil { //nolint:gosec // no shell reads them, and a unit of that name exists
-		return fmt.Errorf("systemctl %q: %w: %s", args, err, bytes.TrimSpace(out))
+	out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput() //nolint:gosec // no shell reads them, and a unit of that name exists
+	if err != nil {
+		return "", fmt.Errorf("systemctl %q: %w: %s", args, err, bytes.TrimSpace(out))
 	}
-	return nil
+	return string(bytes.TrimSpace(out)), nil
 }

@@ -67,7 +67,7 @@ var kollaServices = []struct {
 		"--volume", "/run:/run:shared", "--volume", "/dev:/dev", "--volume", "libvirtd:/var/lib/libvirt", "--volume", "nova_compute:/var/lib/nova/",
 	}},
 	{"neutron_linuxbridge_agent", "neutron", "neutron-linuxbridge-agent --config-file /etc/neutron/neutron.conf --config-file /etc/neutron/plugins/ml2/linuxbridge_agent.ini",
-		"healthcheck_port neutron-linuxbridge-agent 5672", []string{"--privileged", "--volume", "/run:/run:shared"}},
+		"healthcheck_port neutron-linuxbridge-agent 5672", []string{"--privileged"}},
 }
 
 // byKolla starts the containers of kolla-ansible on a node that has none yet. Their configuration is
