@@ -65,14 +65,14 @@ func (n *Node) holdUnit(ctx context.Context, container string) error {
 
 // releaseUnit undoes holdUnit, and has the unit follow the container, which runs.
 func (n *Node) releaseUnit(ctx context.Context, container string) error {
-	if !n.hasUnit(container) {
-		return nil
-	}
 	path := n.dropIn(container)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	_ = os.Remove(filepath.Dir(path)) // it may have other drop-ins
+	if !n.hasUnit(container) { // any longer
+		return nil
+	}
 	if err := n.systemctl(ctx, "daemon-reload"); err != nil {
 		return err
 	}
