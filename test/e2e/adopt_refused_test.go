@@ -13,28 +13,28 @@ func refusesAdoption(t *testing.T, p *protocol) {
 	pushKolla(t, p, "v1")
 	pushKolla(t, p, "v2")
 	image, later := p.registry.Addr+"/test/kolla:v1", p.registry.Addr+"/test/kolla:v2"
-	k := &kollaNode{newNodeOn(t, p.engine), p}
-	k.docker("pull", image)
-	k.docker("pull", later)
+	k := newKollaNode(t, p)
+	k.Docker("pull", image)
+	k.Docker("pull", later)
 	nova := k.tiny("nova_compute", image, "7001", "one")
-	k.docker("update", "--restart", "on-failure:7", "nova_compute")
+	k.Docker("update", "--restart", "on-failure:7", "nova_compute")
 	answer(t, "127.0.0.1:7001")
 	untouched := func(stderr, want string) {
 		t.Helper()
 		contains(t, stderr, "nothing was touched", want)
-		if state := k.state("nova_compute"); state != nova+" running on-failure" {
+		if state := k.State("nova_compute"); state != nova+" running on-failure" {
 			t.Errorf("kolla-ansible's container: %s", state)
 		}
 	}
 
 	// A container with the service's name is no drift: nobody knows what it is for.
-	other := k.docker("run", "--detach", "--name", "nova-compute", "--network", "host", "--entrypoint", "sleep", image, "1000")
-	t.Cleanup(func() { k.docker("rm", "--force", other) })
+	other := k.Docker("run", "--detach", "--name", "nova-compute", "--network", "host", "--entrypoint", "sleep", image, "1000")
+	t.Cleanup(func() { k.Docker("rm", "--force", other) })
 	untouched(k.Must(1, "adopt").Stderr, "a container named nova-compute exists that kollet did not create")
-	if state := k.state("nova-compute"); !strings.HasPrefix(state, other+" running") {
+	if state := k.State("nova-compute"); !strings.HasPrefix(state, other+" running") {
 		t.Errorf("the other container: %s", state)
 	}
-	k.docker("rename", "nova-compute", "other")
+	k.Docker("rename", "nova-compute", "other")
 
 	// What a service needs has to answer, although this is the node's first generation.
 	file := k.read("/etc/kollet/node.yaml")
@@ -46,18 +46,18 @@ func refusesAdoption(t *testing.T, p *protocol) {
 	k.Write("/etc/kollet/node.yaml", strings.Replace(file, `tag: "v1"`, `tag: "v2"`, 1))
 	contains(t, k.Must(0, "adopt").All(), "the node file's image is "+later+", that of kolla-ansible's container nova_compute is "+image)
 	k.Must(0, "rollback", "0")
-	if policy := k.docker("inspect", "--format", "{{.HostConfig.RestartPolicy}}", nova); policy != "{on-failure 7}" {
+	if policy := k.Docker("inspect", "--format", "{{.HostConfig.RestartPolicy}}", nova); policy != "{on-failure 7}" {
 		t.Errorf("restart policy after the rollback: %s", policy)
 	}
 
 	// Once generation 0 is gone, there is no way back to it.
 	k.Must(0, "adopt")
-	k.docker("rm", "nova_compute")
+	k.Docker("rm", "nova_compute")
 	contains(t, k.Must(1, "rollback", "0").Stderr, "kolla-ansible's container of nova-compute was removed or created again; docs/kolla.md")
 
 	// What would be lost or could not run again.
-	k.create("nova_ssh", image, `{"command": "/bin/tiny serve 127.0.0.1:7003"}`, "--rm", "--volume", "/data")
-	k.create("iscsid", image, `{"command": "/bin/tiny serve 127.0.0.1:7004"}`, "--hostname", "other", "--shm-size", "128m", "--init", "--dns", "192.0.2.1")
+	k.Create("nova_ssh", image, `{"command": "/bin/tiny serve 127.0.0.1:7003"}`, "--rm", "--volume", "/data")
+	k.Create("iscsid", image, `{"command": "/bin/tiny serve 127.0.0.1:7004"}`, "--hostname", "other", "--shm-size", "128m", "--init", "--dns", "192.0.2.1")
 	answer(t, "127.0.0.1:7003")
 	answer(t, "127.0.0.1:7004")
 	var proposed adopt.Proposal

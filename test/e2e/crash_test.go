@@ -10,14 +10,22 @@ import (
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/test/machine"
+	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestCrash kills kollet right after each record of the journal: in an upgrade that
 // succeeds, in one that is rolled back, and in the recovery from both. Each time, all
 // services must end on the same generation, and the recovery must have done what
-// docs/reliability.md says.
+// docs/reliability.md says. make test does so on Docker, and make test-crash on each engine.
 func TestCrash(t *testing.T) {
-	onEach(t, killEverywhere)
+	if nodetest.EveryRecord() {
+		onEach(t, killEverywhere)
+		return
+	}
+	t.Run("docker", func(t *testing.T) {
+		killEverywhere(t, &protocol{engine: nodetest.OnDocker(machine.Dockerd(t)), registry: machine.NewRegistry(t)})
+	})
 }
 
 func killEverywhere(t *testing.T, p *protocol) {

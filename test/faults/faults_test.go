@@ -187,7 +187,7 @@ const (
 	onceVar = "KOLLET_CHAOS_ONCE" // yes: no faults in the recoveries that follow
 
 	defaultSeed = 1
-	defaultTime = 10 * time.Second
+	defaultTime = 6 * time.Second
 )
 
 func settings(t testing.TB) (seed uint64, limit time.Duration) {
