@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EndFIFOs has the threads of a process that wait for somebody to open a FIFO for writing read its
+// EndFIFOs has the threads of a process that wait for someone to open a FIFO for writing read its
 // end instead, and returns the paths. which says by its path whether a FIFO is meant.
 func (h Host) EndFIFOs(pid int, which func(path string) bool) []string {
 	var ended []string
@@ -60,7 +60,7 @@ func (h Host) opening(pid int, thread string) (path string, reads bool) {
 	return path, filepath.IsAbs(path)
 }
 
-// endFIFO opens a FIFO of a process's file system for writing, if somebody waits for that, and
+// endFIFO opens a FIFO of a process's file system for writing, if someone waits for that, and
 // closes it. What is no FIFO is not opened.
 func (h Host) endFIFO(pid int, path string) error {
 	held, err := h.HoldInside(pid, path, unix.O_NOFOLLOW)

@@ -16,7 +16,7 @@ import (
 )
 
 // A Podman that waits for a container's list of users answers again. One that waits for another FIFO
-// goes on waiting.
+// continues waiting.
 func TestWaitForUsers(t *testing.T) {
 	needs.Root(t) // as which Podman reads them
 	cat, err := exec.LookPath("cat")

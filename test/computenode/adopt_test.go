@@ -94,7 +94,7 @@ const racers = 5
 
 // takenOver runs a command that replaces libvirt by that of another container. When the guests have
 // been counted, and nothing has been stopped yet, the old libvirt is asked to start guests, one
-// after the other. kollet goes on after the first of them. Each of them runs at the end, or can be
+// after the other. kollet continues after the first of them. Each of them runs at the end, or can be
 // started as if it had not been tried.
 func (k *kollaNode) takenOver(by string, command ...string) {
 	k.T.Helper()

@@ -76,7 +76,7 @@ func waitingDocker(t *testing.T, h *hostile, engine nodetest.Engine) {
 }
 
 // waitingPodman has a service replace a list of users and exit: Podman starts it again and waits, and
-// does not say any longer what containers there are. kollet lets it go on.
+// does not say any longer what containers there are. kollet lets it continue.
 func waitingPodman(t *testing.T, h *hostile) {
 	h.configure(sane, "healthcheck: [{tcp: \"127.0.0.1:7001\", start_period: 5s, stable: 50ms}]\n")
 	h.ends(0, "bootstrap")

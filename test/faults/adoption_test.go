@@ -24,7 +24,7 @@ type adoption struct {
 
 // TestAdoption kills kollet after every record of an adoption, and of the rollback to
 // kolla-ansible. Each time kolla-ansible's libvirt runs afterwards, or kollet's, and the guest has
-// gone on, although it is in the container's cgroup before.
+// continued, although it is in the container's cgroup before.
 func TestAdoption(t *testing.T) {
 	if os.Getenv(seedVar) == "" {
 		t.Skip("make chaos runs it; TestAdopt in test/e2e does the same without QEMU")
@@ -94,7 +94,7 @@ func (a *adoption) expose() {
 }
 
 // settled recovers the node, and reports whether kollet runs libvirt. It requires that one libvirt
-// runs, which knows the guest, and that the guest has gone on.
+// runs, which knows the guest, and that the guest has continued.
 func (a *adoption) settled(record int) (taken bool) {
 	a.T.Helper()
 	if a.Status().Interrupted {
