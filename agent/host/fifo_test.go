@@ -57,7 +57,7 @@ func TestEndFIFOs(t *testing.T) {
 // Nothing else is opened, and nobody is waited for.
 func TestEndFIFO(t *testing.T) {
 	dir := t.TempDir()
-	for name, make := range map[string]func(path string) error{
+	for name, place := range map[string]func(path string) error{
 		"a file":                    func(path string) error { return os.WriteFile(path, nil, 0o600) },
 		"a device":                  func(path string) error { return os.Symlink("/dev/null", path) },
 		"a link":                    func(path string) error { return os.Symlink("a file", path) },
@@ -65,7 +65,7 @@ func TestEndFIFO(t *testing.T) {
 		"nothing":                   func(string) error { return nil },
 	} {
 		path := filepath.Join(dir, name)
-		if err := make(path); err != nil {
+		if err := place(path); err != nil {
 			t.Fatal(err)
 		}
 		if err := Real().endFIFO(os.Getpid(), path); err == nil {

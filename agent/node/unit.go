@@ -70,7 +70,8 @@ func (n *Node) releaseUnit(ctx context.Context, container string) error {
 		return err
 	}
 	_ = os.Remove(filepath.Dir(path)) // it may have other drop-ins
-	if !n.hasUnit(container) { // any longer
+
+	if !n.hasUnit(container) { // no longer
 		return nil
 	}
 	if err := n.systemctl(ctx, "daemon-reload"); err != nil {

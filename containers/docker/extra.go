@@ -23,7 +23,7 @@ func (e *Engine) extra(ctx context.Context, c container.InspectResponse) ([]stri
 		"tty":                   config.Tty,
 		"interactive":           config.OpenStdin,
 		"stop-timeout":          config.StopTimeout != nil,
-		"mac-address":           config.MacAddress != "",
+		"mac-address":           config.MacAddress != "", //nolint:staticcheck // where Docker 20.10 has it
 		"health-start-interval": config.Healthcheck != nil && config.Healthcheck.StartInterval > 0,
 
 		containers.AutoRemove: host.AutoRemove,
@@ -46,7 +46,7 @@ func (e *Engine) extra(ctx context.Context, c container.InspectResponse) ([]stri
 		"pids-limit":          host.PidsLimit != nil && *host.PidsLimit > 0,
 		"oom-kill-disable":    host.OomKillDisable != nil && *host.OomKillDisable,
 		"memory-swappiness":   host.MemorySwappiness != nil && *host.MemorySwappiness >= 0,
-		"kernel-memory":       host.KernelMemory > 0 || host.KernelMemoryTCP > 0,
+		"kernel-memory":       host.KernelMemory > 0,
 		"cpu-rt-runtime":      host.CPURealtimePeriod != 0 || host.CPURealtimeRuntime != 0,
 		"device-cgroup-rule":  len(host.DeviceCgroupRules) > 0,
 		"gpus":                len(host.DeviceRequests) > 0,

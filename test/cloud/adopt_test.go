@@ -39,7 +39,6 @@ func TestAdopt(t *testing.T) {
 	m.works()
 	m.spared()
 
-	began = time.Now()
 	t.Log(m.Must(0, "rollback", "0").All())
 	m.Healthy(2)
 	for _, s := range kollaServices {
