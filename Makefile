@@ -90,7 +90,7 @@ measure = go test -run '^$$' -timeout 120m ./test/bench -bench
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-crash test-stack test-engines test-extra test-podman unit e2e start program build deps tools lint vulncheck chaos guest images extra-images controller-image node-image other-images first-boot test-vm fuzz corpus bench bench-cloud bench-fleet bench-network recordings man clean
+.PHONY: help up down cloud cloud-down cloud-upgrade check check-unit check-built check-command collection test test-cloud test-long test-stack test-engines test-extra test-podman unit e2e start program build deps tools lint vulncheck chaos guest images extra-images controller-image node-image other-images first-boot test-vm fuzz corpus bench bench-cloud bench-fleet bench-network recordings man clean
 
 help: ## show this
 	@echo "targets:"
@@ -130,7 +130,7 @@ check-built: program
 check-command:
 	env $(as-built) test/make/gotest.sh -timeout 20m $(addprefix ./,$(as-built-tests))
 
-test: ## set up what is missing, then run all tests except test-vm, test-cloud, test-crash, test-engines, test-extra, test-podman, chaos, fuzz and bench*
+test: ## set up what is missing, then run all tests except test-vm, test-cloud, test-long, test-engines, test-extra, test-podman, chaos, fuzz and bench*
 	@$(phase) "packages and Go" $(MAKE) --no-print-directory deps tools
 	@test/make/together.sh lint collection
 	@$(phase) guest $(MAKE) --no-print-directory guest
@@ -148,8 +148,8 @@ unit: build guest ## all unit tests, also those that need root and daemons
 e2e: build guest images ## the end-to-end tests
 	test/make/gotest.sh -timeout 60m ./test/computenode ./test/e2e ./test/faults ./test/fleet
 
-test-crash: build guest images ## the tests that kill kollet after records of the journal: after every record, and on each engine; half an hour
-	KOLLET_EVERY_RECORD=yes test/make/gotest.sh -count=1 -v -timeout 2h -run '^(TestCrash|TestComputeNode|TestAdopt)$$' ./test/computenode ./test/e2e
+test-long: build guest images ## what make test shortens: kills after every record, crashes and all networks on each engine; an hour
+	KOLLET_TEST_LONG=yes test/make/gotest.sh -count=1 -v -timeout 2h -run '^(TestCrash|TestAdopt|TestComputeNode|TestOpenvswitchNode|TestOVNNode)$$' ./test/computenode ./test/e2e
 
 test-extra: build guest images extra-images ## the services that are switched off by default; five minutes
 	@test/make/deps.sh openssh-client

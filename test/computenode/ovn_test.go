@@ -18,7 +18,7 @@ import (
 
 // TestOVNNode runs a node whose switch OVN programs, with a real southbound database. It
 // uses the userspace datapath, because not every kernel has the openvswitch module, and
-// nothing of Nova, which has no part in it.
+// nothing of Nova, which has no part in it. make test runs it on Docker only.
 func TestOVNNode(t *testing.T) {
 	nodetest.ShareRun(t)
 	registry := machine.NewRegistry(t, machine.RegistryDir(nodetest.Overlay(t, nodetest.Built(t, "registry"))))
@@ -26,6 +26,9 @@ func TestOVNNode(t *testing.T) {
 	t.Run("docker", func(t *testing.T) {
 		ovnLifecycle(t, nodetest.OnDocker(machine.Dockerd(t)), registry, central)
 	})
+	if !nodetest.Long() {
+		return
+	}
 	t.Run("containerd", func(t *testing.T) {
 		ovnLifecycle(t, nodetest.OnContainerd(machine.NewContainerd(t, machine.BoundedRuntime())), registry, central)
 	})

@@ -17,9 +17,9 @@ import (
 // TestCrash kills kollet right after each record of the journal: in an upgrade that
 // succeeds, in one that is rolled back, and in the recovery from both. Each time, all
 // services must end on the same generation, and the recovery must have done what
-// docs/reliability.md says. make test does so on Docker, and make test-crash on each engine.
+// docs/reliability.md says. make test does so on Docker, and make test-long on each engine.
 func TestCrash(t *testing.T) {
-	if nodetest.EveryRecord() {
+	if nodetest.Long() {
 		onEach(t, killEverywhere)
 		return
 	}

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.." || exit
 directory=$1
 shift
 tests='TestProtocol TestCrash TestSickNode TestTinyGuests'
-export KOLLET_EVERY_RECORD=yes # TestCrash kills kollet on each engine
+export KOLLET_TEST_LONG=yes # TestCrash kills kollet on each engine
 others='TestFirstBoot TestUninstall TestHiddenContainers TestAnotherEngine' # which make test runs on the engines that it has
 
 known=$(sed 's/#.*//' test/engines/matrix | awk 'NF {print $1}')

@@ -20,7 +20,9 @@ import (
 // libvirt under a guest of QEMU.
 func TestLibvirt(t *testing.T) {
 	nodetest.ShareRun(t)
-	t.Run("docker", func(t *testing.T) { attackLibvirt(t, onDocker(t, 1)) })
+	if everyEngine() {
+		t.Run("docker", func(t *testing.T) { attackLibvirt(t, onDocker(t, 1)) })
+	}
 	t.Run("containerd", func(t *testing.T) {
 		attackLibvirt(t, nodetest.OnContainerd(machine.NewContainerd(t, machine.BoundedRuntime())))
 	})

@@ -15,7 +15,9 @@ func TestKillsAtAnyMoment(t *testing.T) {
 		return &momentSuite{lengths: map[string]time.Duration{}, wanted: number(t, killsVar, defaultKills)}
 	}
 	t.Run("docker", func(t *testing.T) { attack(t, onDocker, kills) })
-	t.Run("containerd", func(t *testing.T) { attack(t, onContainerd, kills) })
+	if everyEngine() {
+		t.Run("containerd", func(t *testing.T) { attack(t, onContainerd, kills) })
+	}
 }
 
 const (
