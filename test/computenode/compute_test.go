@@ -18,7 +18,7 @@ import (
 )
 
 // TestComputeNode takes a compute node from bootstrap through upgrades and rollbacks
-// with a guest, on each engine: with real libvirt, QEMU, nova-compute, network agent
+// with a guest: with real libvirt, QEMU, nova-compute, network agent
 // and RabbitMQ.
 func TestComputeNode(t *testing.T) {
 	onEachCompute(t, "linuxbridge", computeLifecycle)

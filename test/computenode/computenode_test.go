@@ -20,9 +20,8 @@ const (
 
 const rabbitPassword = "r4bb1tPassw0rd"
 
-// onEachCompute runs a test on a compute node with each engine. All use the same
-// registry and message broker. Nodes of another network are like the others with containerd, so
-// they run there in make test-long only.
+// onEachCompute runs a test on a compute node with Docker, and in make test-long with each
+// engine. All use the same registry and message broker.
 func onEachCompute(t *testing.T, network string, test func(*testing.T, *compute)) {
 	nodetest.ShareRun(t)
 	registry := machine.NewRegistry(t, machine.RegistryDir(nodetest.Overlay(t, nodetest.Built(t, "registry"))))
@@ -30,7 +29,7 @@ func onEachCompute(t *testing.T, network string, test func(*testing.T, *compute)
 	t.Run("docker", func(t *testing.T) {
 		test(t, newCompute(t, network, nodetest.OnDocker(machine.Dockerd(t)), registry, rabbit))
 	})
-	if network != "linuxbridge" && !nodetest.Long() {
+	if !nodetest.Long() {
 		return
 	}
 	t.Run("containerd", func(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
-	"github.com/kollet/kollet/test/machine"
-	"github.com/kollet/kollet/test/nodetest"
 )
 
 // TestCrash kills kollet right after each record of the journal: in an upgrade that
@@ -19,13 +17,7 @@ import (
 // services must end on the same generation, and the recovery must have done what
 // docs/reliability.md says. make test does so on Docker, and make test-long on each engine.
 func TestCrash(t *testing.T) {
-	if nodetest.Long() {
-		onEach(t, killEverywhere)
-		return
-	}
-	t.Run("docker", func(t *testing.T) {
-		killEverywhere(t, &protocol{engine: nodetest.OnDocker(machine.Dockerd(t)), registry: machine.NewRegistry(t)})
-	})
+	onDocker(t, killEverywhere)
 }
 
 func killEverywhere(t *testing.T, p *protocol) {

@@ -27,7 +27,7 @@ import (
 // TestFirstBoot bootstraps nodes through late or missing registries and engines, full
 // disks, kills and power losses, on each engine.
 func TestFirstBoot(t *testing.T) {
-	onEach(t, func(t *testing.T, p *protocol) {
+	onDocker(t, func(t *testing.T, p *protocol) {
 		for _, tag := range []string{"v1", "v2"} {
 			pushTiny(t, p.registry, "test/tiny", tag)
 		}

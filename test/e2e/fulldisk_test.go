@@ -16,7 +16,7 @@ import (
 // TestFullDisk rolls back on a disk that the new service filled as soon as its gate
 // opened, and on which it takes every byte that becomes free.
 func TestFullDisk(t *testing.T) {
-	onEach(t, func(t *testing.T, p *protocol) {
+	onDocker(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		pushTiny(t, p.registry, "test/tiny", "v2")
 		n := p.node(t)

@@ -84,7 +84,7 @@ func hiddenContainers(t *testing.T, p *protocol, hide func(*testNode, func(*test
 // TestAnotherEngine runs commands on another engine than that on which an upgrade was interrupted.
 // They undo nothing while its containers run, and a recovery on the right engine rolls it back.
 func TestAnotherEngine(t *testing.T) {
-	onEach(t, func(t *testing.T, p *protocol) {
+	onDocker(t, func(t *testing.T, p *protocol) {
 		var another string
 		switch p.engine.Name {
 		case "docker":

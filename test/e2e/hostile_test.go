@@ -21,7 +21,7 @@ import (
 // privileges, as root in the container. What they must not get at is checked from
 // outside.
 func TestHostileContainers(t *testing.T) {
-	onEach(t, func(t *testing.T, p *protocol) {
+	onDocker(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		for name, scenario := range map[string]func(*testing.T, *hostile){
 			"a gate that is changed before it opens fails the stage step":     changedGate,

@@ -10,7 +10,7 @@ import (
 // TestDamagedJournal does what the error about a damaged journal says, after kollet was killed in a
 // cutover.
 func TestDamagedJournal(t *testing.T) {
-	onEach(t, func(t *testing.T, p *protocol) {
+	onDocker(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		pushTiny(t, p.registry, "test/tiny", "v2")
 		n := p.node(t)
@@ -39,7 +39,7 @@ func TestDamagedJournal(t *testing.T) {
 // TestEngineOfInterrupted recovers a first bootstrap on the engine on which it began, although the
 // node file does not name that any longer.
 func TestEngineOfInterrupted(t *testing.T) {
-	onEach(t, func(t *testing.T, p *protocol) {
+	onDocker(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		for _, text := range []string{"engine: [\n", "profile: none\nservices: {}\n"} {
 			n := p.node(t)

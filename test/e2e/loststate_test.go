@@ -16,7 +16,7 @@ import (
 // TestLostState checks what happens to a node whose state directory is lost, or restored from
 // an older copy, while its containers run.
 func TestLostState(t *testing.T) {
-	onEach(t, func(t *testing.T, p *protocol) {
+	onDocker(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		pushTiny(t, p.registry, "test/tiny", "v2")
 		t.Run("a command that fails leaves the containers running", func(t *testing.T) { lostAndFails(t, p) })

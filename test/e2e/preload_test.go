@@ -18,7 +18,7 @@ import (
 // TestPreload runs a Python service that is imported before its gate, on both
 // engines. The image has no Python: the service uses that of the machine.
 func TestPreload(t *testing.T) {
-	onEach(t, func(t *testing.T, p *protocol) {
+	onDocker(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		for name, scenario := range map[string]func(*testing.T, *protocol){
 			"a preloaded service is like another":              preloadedIsLikeAnother,

@@ -18,7 +18,7 @@ import (
 // upgrade.
 func TestPrerequisites(t *testing.T) {
 	rabbit := machine.NewRabbit(t, "r4bb1tPassw0rd")
-	onEach(t, func(t *testing.T, p *protocol) {
+	onDocker(t, func(t *testing.T, p *protocol) {
 		pushTiny(t, p.registry, "test/tiny", "v1")
 		for name, scenario := range map[string]func(*testing.T, *brokered){
 			"a frozen broker refuses an upgrade":             refusedByBroker,

@@ -25,11 +25,25 @@ func TestProtocol(t *testing.T) {
 	onEach(t, scenarios)
 }
 
-// onEach runs a test on each engine.
-func onEach(t *testing.T, test func(*testing.T, *protocol)) {
+// onDocker runs a test of what depends little on the engine on Docker, and in make test-long on
+// each engine.
+func onDocker(t *testing.T, test func(*testing.T, *protocol)) {
+	if nodetest.Long() {
+		onEach(t, test)
+		return
+	}
+	docker(t, test)
+}
+
+func docker(t *testing.T, test func(*testing.T, *protocol)) {
 	t.Run("docker", func(t *testing.T) {
 		test(t, &protocol{engine: nodetest.OnDocker(machine.Dockerd(t)), registry: machine.NewRegistry(t)})
 	})
+}
+
+// onEach runs a test on each engine.
+func onEach(t *testing.T, test func(*testing.T, *protocol)) {
+	docker(t, test)
 	t.Run("containerd", func(t *testing.T) {
 		test(t, &protocol{engine: nodetest.OnContainerd(machine.NewContainerd(t)), registry: machine.NewRegistry(t)})
 	})

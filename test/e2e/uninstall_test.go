@@ -19,7 +19,7 @@ func TestUninstall(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	check(t, err)
 	_, section, _ := strings.Cut(string(page), "## Uninstall\n")
-	onEach(t, func(t *testing.T, p *protocol) {
+	onDocker(t, func(t *testing.T, p *protocol) {
 		for _, tag := range []string{"v1", "v2"} {
 			pushTiny(t, p.registry, "test/tiny", tag)
 		}

@@ -14,7 +14,7 @@ directory=$1
 shift
 tests='TestProtocol TestCrash TestSickNode TestTinyGuests'
 export KOLLET_TEST_LONG=yes # TestCrash kills kollet on each engine
-others='TestFirstBoot TestUninstall TestHiddenContainers TestAnotherEngine' # which make test runs on the engines that it has
+others='TestFirstBoot TestUninstall TestHiddenContainers TestAnotherEngine' # which make test-long runs on the engines that it has
 
 known=$(sed 's/#.*//' test/engines/matrix | awk 'NF {print $1}')
 for name; do
