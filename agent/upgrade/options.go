@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"runtime"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ var unknownOption = regexp.MustCompile(`^ERROR:root:(.+)/(\S+) is not part of th
 func (t *transaction) warnOfOptions(ctx context.Context) error {
 	said := make([]error, len(t.target.OsloFiles))
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
+	g.SetLimit(max(1, min(parallel, runtime.NumCPU()/2))) // each takes a processor, and guests need the others
 	for i, f := range t.target.OsloFiles {
 		if s, ok := t.to.Service(f.Service); ok && s.Origin == t.to.Number && !t.checkedBefore(s, f.Path) {
 			g.Go(func() error {
