@@ -13,6 +13,7 @@ import (
 
 	"github.com/kollet/kollet/test/machine"
 	"github.com/kollet/kollet/test/nodetest"
+	"github.com/kollet/kollet/test/tiny/image"
 )
 
 // tag is that of images that start as Kolla's do.
@@ -33,16 +34,7 @@ exec $(cat /run_command)
 // with the volume of Nova has to make what nova-compute's image has there.
 const setConfigs = `#!/bin/sh -eu
 [ ! -e /configured ] || exit 0
-description=/var/lib/kolla/config_files/config.json
-sed -n 's/.*"command": "\([^"]*\)".*/\1/p' $description >/run_command
-sed -n 's/.*"source": "\([^"]*\)", "dest": "\([^"]*\)", "owner": "\([^"]*\)", "perm": "\([^"]*\)".*/\1 \2 \3 \4/p' $description |
-	while read -r source dest owner perm; do
-		mkdir -p "${dest%/*}"
-		cp "$source" "$dest"
-		chown "$owner" "$dest"
-		chmod "$perm" "$dest"
-	done
-if [ -d /var/lib/nova ]; then
+` + image.SetConfigs + `if [ -d /var/lib/nova ]; then
 	install -d -o nova -g nova /var/lib/nova /var/lib/nova/instances
 fi
 `
@@ -90,14 +82,14 @@ func PushImage(t testing.TB, registry *machine.Registry, service string) string 
 	nodetest.Check(t, w.Close())
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil })
 	nodetest.Check(t, err)
-	image, err := mutate.AppendLayers(base, layer)
+	made, err := mutate.AppendLayers(base, layer)
 	nodetest.Check(t, err)
-	config, err := image.ConfigFile()
+	config, err := made.ConfigFile()
 	nodetest.Check(t, err)
 	config = config.DeepCopy()
 	config.Config.Entrypoint, config.Config.Cmd = nil, []string{"kolla_start"}
-	image, err = mutate.ConfigFile(image, config)
+	made, err = mutate.ConfigFile(made, config)
 	nodetest.Check(t, err)
-	nodetest.Check(t, remote.Write(parse(tag), image))
+	nodetest.Check(t, remote.Write(parse(tag), made))
 	return parse(tag).String()
 }

@@ -12,6 +12,19 @@ import (
 // busybox is the static program of Debian's package busybox-static.
 const busybox = "/bin/busybox"
 
+// SetConfigs are the lines of a shell's script that do what Kolla's config.json says, each entry of
+// which is one line.
+const SetConfigs = `description=/var/lib/kolla/config_files/config.json
+sed -n 's/.*"command": "\([^"]*\)".*/\1/p' $description >/run_command
+sed -n 's/.*"source": "\([^"]*\)", "dest": "\([^"]*\)", "owner": "\([^"]*\)", "perm": "\([^"]*\)".*/\1 \2 \3 \4/p' $description |
+while read -r source dest owner perm; do
+	mkdir -p "${dest%/*}"
+	cp "$source" "$dest"
+	chown "$owner" "$dest"
+	chmod "$perm" "$dest"
+done
+`
+
 // kollaScripts are what Kolla's images have around a service, as far as services can tell. Each
 // fails if what it needs was not done before.
 var kollaScripts = map[string]string{
@@ -28,23 +41,14 @@ sudo kolla_copy_cacerts
 . /usr/local/bin/kolla_extend_start
 exec $command`,
 	// kollet-start has copied everything, so there is nothing to do. In a container of
-	// kolla-ansible there is, and each entry of config.json is one line.
+	// kolla-ansible there is.
 	"kolla_set_configs": `[ "$(id -u)" = 0 ]
 if [ "$KOLLA_CONFIG_STRATEGY" = COPY_ONCE ]; then
 	[ -e /configured ]
 	exit
 fi
 [ "$KOLLA_CONFIG_STRATEGY" = COPY_ALWAYS ]
-description=/var/lib/kolla/config_files/config.json
-sed -n 's/.*"command": "\([^"]*\)".*/\1/p' $description >/run_command
-sed -n 's/.*"source": "\([^"]*\)", "dest": "\([^"]*\)", "owner": "\([^"]*\)", "perm": "\([^"]*\)".*/\1 \2 \3 \4/p' $description |
-while read -r source dest owner perm; do
-	mkdir -p "${dest%/*}"
-	cp "$source" "$dest"
-	chown "$owner" "$dest"
-	chmod "$perm" "$dest"
-done
-mkdir -p /etc/kolla/defaults /var/lib/nova
+` + SetConfigs + `mkdir -p /etc/kolla/defaults /var/lib/nova
 chown nova /var/lib/nova
 touch /etc/kolla/defaults/state`,
 	"kolla_copy_cacerts": `[ "$(id -u)" = 0 ]
