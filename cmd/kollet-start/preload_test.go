@@ -280,6 +280,24 @@ func TestPreloadingServiceEndsWhenTold(t *testing.T) {
 	}
 }
 
+// Both signals may be pending when Python calls their handlers, that of the alarm
+// first.
+func TestPreloadingServiceEndsWhenToldAtItsLimit(t *testing.T) {
+	s := newPythonService(t, shebangLine+"print('runs')\n")
+	s.write("slow.py", `
+import os, signal
+both = {signal.SIGALRM, signal.SIGTERM}
+signal.pthread_sigmask(signal.SIG_BLOCK, both)
+for s in both:
+    os.kill(os.getpid(), s)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+`)
+	r := s.start(s.command(true, []string{"slow"}, "service"))
+	if out := s.ends(r, 128+int(syscall.SIGTERM)); out != "" {
+		t.Errorf("printed %q", out)
+	}
+}
+
 // What a script prints when it fails has no frame of preload.py.
 func TestPreloadedScriptFailsLikeAnother(t *testing.T) {
 	for _, script := range []string{

@@ -119,6 +119,7 @@ func (s pythonService) start(cmd *exec.Cmd) running {
 	s.t.Helper()
 	r := running{cmd, new(output), new(output)}
 	cmd.Stdout, cmd.Stderr = r.out, r.log
+	cmd.WaitDelay = 10 * time.Second // if the reporter outlives it
 	check(s.t, cmd.Start())
 	s.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	return r
@@ -136,6 +137,8 @@ func (s pythonService) ready(r running) {
 // ends waits for the end of a service and returns what it printed.
 func (s pythonService) ends(r running, code int) string {
 	s.t.Helper()
+	hangs := time.AfterFunc(time.Minute, func() { r.Process.Kill() })
+	defer hangs.Stop()
 	r.Wait()
 	if got := r.ProcessState.ExitCode(); got != code {
 		s.t.Fatalf("exit status %d, want %d; it printed:\n%s\nlog:\n%s", got, code, r.out, r.log)
