@@ -195,3 +195,22 @@ func TestReturnNamesake(t *testing.T) {
 	do(func(c containers.Container) error { return n.Return(t.Context(), c, true) })
 	held(false)
 }
+
+// The unit may have been removed while it was held.
+func TestReturnWithoutUnit(t *testing.T) {
+	n, _ := adoptedNode(t)
+	unit := n.Path("/etc/systemd/system/kolla-nova_compute-container.service")
+	c, err := n.Container(t.Context(), "nova-compute", 0)
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(unit), 0o755), os.WriteFile(unit, nil, 0o600), n.KeepStopped(t.Context(), c)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(unit + ".d/kollet.conf"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(unit), n.Return(t.Context(), c, true)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(unit + ".d"); err == nil {
+		t.Error("the drop-in is left")
+	}
+}
