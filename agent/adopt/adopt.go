@@ -89,7 +89,7 @@ func Read(ctx context.Context, n *node.Node, opts Options) (Proposal, error) {
 		return Proposal{}, err
 	}
 	if info.Name != "docker" {
-		return Proposal{}, node.BadInput{Err: fmt.Errorf("kolla-ansible's containers cannot be taken over on %s; only Docker is supported", info.Name)}
+		return Proposal{}, node.BadInput{Err: fmt.Errorf("kolla-ansible's containers cannot be taken over on %s, only on Docker; if this is not kolla-ansible's engine, see --engine, and engine in %s", info.Name, n.NodeFilePath())}
 	}
 	all, err := n.Engine.List(ctx, nil)
 	if err != nil {
@@ -218,19 +218,32 @@ func propose(n *node.Node, taken []found, stays []Finding) (Proposal, error) {
 	if len(p.Blocked) > 0 {
 		return p, nil
 	}
-	if strings.Contains(p.NodeFile, "{{") {
-		p.Blocked = append(p.Blocked, Finding{Text: "a setting contains {{, which begins a template in a node file", Remedy: "see the node file that --plan prints"})
-	}
-	// What kollet would refuse cannot be taken over either.
+	// What kollet would refuse, or read as something else, cannot be taken over either.
+	p.Blocked = append(p.Blocked, templates(p.NodeFile)...)
 	if _, err := nodefile.Parse(n.NodeFilePath(), []byte(p.NodeFile), configs.Profile, nodefile.Change{}); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			p.Blocked = append(p.Blocked, Finding{Text: strings.TrimSpace(line)})
 		}
-		var end strings.Builder // where it does not move the lines that it names
-		comment(&end, "Not possible, because of", p.Blocked)
-		p.NodeFile += end.String()
 	}
+	var end strings.Builder // where it does not move the lines that it names
+	comment(&end, "Not possible, because of", p.Blocked)
+	p.NodeFile += end.String()
 	return p, nil
+}
+
+// templates finds text of kolla-ansible that would be a template in a node file.
+func templates(nodeFile string) (found []Finding) {
+	number := 0
+	for line := range strings.Lines(nodeFile) {
+		number++
+		if key, _, _ := strings.Cut(line, ":"); strings.Contains(line, "{{") && !strings.HasPrefix(line, "#") {
+			found = append(found, Finding{
+				Text:   fmt.Sprintf("line %d, %s, contains {{, which begins a template in a node file", number, strings.Trim(key, " -{")),
+				Remedy: "write a node file without it, or leave the container with --exclude",
+			})
+		}
+	}
+	return found
 }
 
 // WriteMissing writes the proposed node file if there is none.

@@ -61,7 +61,7 @@ func (e *engine) kolla(t *testing.T, name, configJSON string, change func(*conta
 		e.images = map[string]containers.Image{}
 	}
 	e.images[ref], e.images[id] = image, image
-	c := containers.Container{ID: "id of " + name, ImageID: id, State: containers.StateRunning, Spec: containers.Spec{
+	c := containers.Container{ID: "id of " + name, ImageID: id, State: containers.StateRunning, Started: time.Now(), Spec: containers.Spec{
 		Name: name, Image: ref, NetworkMode: "host", Restart: containers.RestartNo,
 		Env: map[string]string{"KOLLA_CONFIG_STRATEGY": "COPY_ALWAYS", "KOLLA_SERVICE_NAME": strings.ReplaceAll(name, "_", "-"), "TZ": "UTC"},
 		Mounts: []containers.Mount{
@@ -224,6 +224,8 @@ func TestBlocked(t *testing.T) {
 		{"a config.json that is none", "nova_compute", "{", nil, "unexpected end of JSON input"},
 		{"no command", "nova_compute", `{"command": " "}`, nil, "it has no command"},
 		{"a file from elsewhere", "nova_compute", `{"command": "x", "config_files": [{"source": "/opt/x", "dest": "/x", "owner": "root", "perm": "0600"}]}`, nil, "config.json copies /opt/x, which is not in /var/lib/kolla/config_files"},
+		{"a file beside its own", "nova_compute", `{"command": "x", "config_files": [{"source": "/var/lib/kolla/config_files/../x", "dest": "/x", "owner": "root", "perm": "0600"}]}`, nil, "config.json copies /var/lib/kolla/config_files/../x, which is not in /var/lib/kolla/config_files"},
+		{"text that would be a template", "nova_compute", plainConfig, set(func(s *containers.Spec) { s.Env["FORMAT"] = "{{.ID}}" }), "FORMAT, contains {{, which begins a template in a node file; write a node file without it"},
 		{"an empty file", "nova_compute", `{"command": "x", "files": [{"path": "/var/lib/nova/x", "owner": "nova", "perm": "0600"}]}`, nil, "config.json creates the empty file /var/lib/nova/x"},
 		{"an owner by number", "nova_compute", `{"command": "x", "permissions": [{"path": "/var/lib/nova", "owner": "42436", "perm": "0755"}]}`, nil, `services.nova-compute.permissions[0].owner: expected a user or user:group of the image, by name, got "42436"`},
 		{"the network of another container", "nova_compute", plainConfig, set(func(s *containers.Spec) { s.NetworkMode = "container:abc" }), `services.nova-compute.network_mode: expected one of host, none, private, got "container:abc"`},
@@ -364,6 +366,33 @@ func TestNames(t *testing.T) {
 	for _, name := range slices.Concat(compute, []string{"cron"}) {
 		if back := ContainerName(ServiceName(name)); back != name {
 			t.Errorf("%s becomes %s, and that %s", name, ServiceName(name), back)
+		}
+	}
+}
+
+// kolla-ansible may have written files since a container has copied them.
+func TestChangedSinceItsStart(t *testing.T) {
+	for _, c := range []struct {
+		strategy         string
+		created, started time.Duration // before the change
+		want             bool
+	}{
+		{"COPY_ALWAYS", 2 * time.Hour, time.Hour, true},
+		{"COPY_ALWAYS", 2 * time.Hour, -time.Hour, false},
+		{"COPY_ONCE", 2 * time.Hour, -time.Hour, true},
+		{"COPY_ONCE", -time.Hour, -2 * time.Hour, false},
+	} {
+		var e engine
+		e.kolla(t, "nova_compute", plainConfig, func(k *containers.Container) {
+			k.Spec.Env["KOLLA_CONFIG_STRATEGY"] = c.strategy
+			k.Created, k.Started = time.Now().Add(-c.created), time.Now().Add(-c.started)
+		})
+		p, _ := e.read(t, Options{})
+		said := slices.ContainsFunc(p.Differs, func(f Finding) bool {
+			return f.Container == "nova_compute" && strings.HasSuffix(f.Text, "that were made since it was started: config.json")
+		})
+		if said != c.want {
+			t.Errorf("%+v: %v", c, p.Differs)
 		}
 	}
 }

@@ -63,13 +63,13 @@ func readDescription(dir string) (description, error) {
 func (t *translated) contract(d description, dir string) {
 	t.service.Command = strings.Fields(d.Command)
 	for _, f := range d.ConfigFiles {
-		source, inside := strings.CutPrefix(f.Source, gate.Config+"/")
+		source, inside := strings.CutPrefix(path.Clean(f.Source), gate.Config+"/")
 		if !inside {
 			t.block("config.json copies "+f.Source+", which is not in "+gate.Config, "put the file into "+dir+", or make it part of the image")
 			continue
 		}
 		c := nodefile.ConfigFile{Source: path.Join(literal(dir), source), Dest: f.Dest, Optional: f.Optional, Merge: f.Merge, PreserveProperties: f.PreserveProperties}
-		if strings.HasSuffix(source, "/") {
+		if strings.HasSuffix(f.Source, "/") {
 			c.Source += "/"
 		}
 		if !f.PreserveProperties {

@@ -1,10 +1,14 @@
 package adopt
 
 import (
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/nodefile"
 )
 
@@ -34,4 +38,26 @@ func (t *translated) users(f found) {
 	}
 	source := path.Join(literal(f.path), path.Base(users))
 	t.service.Config = append(t.service.Config, nodefile.ConfigFile{Source: source, Dest: users, Owner: "root", Perm: "0600"})
+}
+
+// changed names the config files that are newer than those that the container has copied: its
+// successor gets the new ones.
+func (t *translated) changed(f found) {
+	copied := f.container.Started
+	if f.container.Spec.Env[gate.Strategy] == gate.StrategyOnce {
+		copied = f.container.Created // it has copied them at its first start
+	}
+	var newer []string
+	_ = filepath.WalkDir(f.dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil // what cannot be read is found when it is copied
+		}
+		if info, err := d.Info(); err == nil && info.ModTime().After(copied) {
+			newer = append(newer, strings.TrimPrefix(name, f.dir+"/"))
+		}
+		return nil
+	})
+	if len(newer) > 0 {
+		t.differ("it gets changes in %s that were made since it was started: %s", f.path, strings.Join(newer, ", "))
+	}
 }

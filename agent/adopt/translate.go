@@ -55,6 +55,7 @@ func translate(f found) translated {
 	if f.dir != "" && f.err == nil {
 		t.contract(f.config, f.path)
 		t.lost(f)
+		t.changed(f)
 	}
 	return t
 }
