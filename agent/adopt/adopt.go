@@ -54,6 +54,8 @@ type Finding struct {
 	Container string `json:"container,omitempty"`
 	Text      string `json:"text"`
 	Remedy    string `json:"remedy,omitempty"`
+
+	unwritten bool // it blocks because a proposed node file cannot say it; another may do without
 }
 
 func (f Finding) String() string {
@@ -212,17 +214,25 @@ func propose(n *node.Node, taken []found, stays []Finding) (Proposal, error) {
 	if len(services) == 0 {
 		p.Blocked = append(p.Blocked, Finding{Text: "no container is left to take over", Remedy: "see why each of them stays"})
 	}
+	own, err := hasNodeFile(n)
+	if err != nil {
+		return p, err
+	}
+	if own {
+		p.Differs = append(p.Differs, slices.DeleteFunc(slices.Clone(p.Blocked), func(f Finding) bool { return !f.unwritten })...)
+		p.Blocked = slices.DeleteFunc(p.Blocked, func(f Finding) bool { return f.unwritten })
+	}
 	like(services, known)
 	images := common(services)
 	p.NodeFile = text(n.Name, images, services, p)
-	if len(p.Blocked) > 0 {
+	if len(p.Blocked) > 0 || own {
 		return p, nil
 	}
 	// What kollet would refuse, or read as something else, cannot be taken over either.
 	p.Blocked = append(p.Blocked, templates(p.NodeFile)...)
-	if _, err := nodefile.Parse(n.NodeFilePath(), []byte(p.NodeFile), configs.Profile, nodefile.Change{}); err != nil {
+	if _, err := nodefile.Parse("the node file that --plan prints", []byte(p.NodeFile), configs.Profile, nodefile.Change{}); err != nil {
 		for line := range strings.Lines(err.Error()) {
-			p.Blocked = append(p.Blocked, Finding{Text: strings.TrimSpace(line)})
+			p.Blocked = append(p.Blocked, Finding{Text: strings.TrimSpace(line), Remedy: ownFile})
 		}
 	}
 	var end strings.Builder // where it does not move the lines that it names
@@ -230,6 +240,9 @@ func propose(n *node.Node, taken []found, stays []Finding) (Proposal, error) {
 	p.NodeFile += end.String()
 	return p, nil
 }
+
+// ownFile is the remedy for what a proposed node file cannot say.
+const ownFile = "write the node file yourself, from that which --plan prints, or leave the container with --exclude"
 
 // templates finds text of kolla-ansible that would be a template in a node file.
 func templates(nodeFile string) (found []Finding) {
@@ -239,16 +252,24 @@ func templates(nodeFile string) (found []Finding) {
 		if key, _, _ := strings.Cut(line, ":"); strings.Contains(line, "{{") && !strings.HasPrefix(line, "#") {
 			found = append(found, Finding{
 				Text:   fmt.Sprintf("line %d, %s, contains {{, which begins a template in a node file", number, strings.Trim(key, " -{")),
-				Remedy: "write a node file without it, or leave the container with --exclude",
+				Remedy: ownFile,
 			})
 		}
 	}
 	return found
 }
 
+func hasNodeFile(n *node.Node) (bool, error) {
+	_, err := os.Lstat(n.NodeFilePath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // WriteMissing writes the proposed node file if there is none.
 func (p Proposal) WriteMissing(n *node.Node) error {
-	if _, err := os.Lstat(n.NodeFilePath()); !errors.Is(err, fs.ErrNotExist) {
+	if own, err := hasNodeFile(n); own || err != nil {
 		return err
 	}
 	return p.Write(n)

@@ -83,7 +83,7 @@ func (e engine) read(t *testing.T, opts Options) (Proposal, map[string]nodefile.
 	if e.name == "" {
 		e.name = "docker"
 	}
-	p, err := Read(t.Context(), &node.Node{Name: "compute-1", Engine: e, Host: host.Real()}, opts)
+	p, err := Read(t.Context(), &node.Node{Name: "compute-1", Root: t.TempDir(), Engine: e, Host: host.Real()}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestBlocked(t *testing.T) {
 		{"no command", "nova_compute", `{"command": " "}`, nil, "it has no command"},
 		{"a file from elsewhere", "nova_compute", `{"command": "x", "config_files": [{"source": "/opt/x", "dest": "/x", "owner": "root", "perm": "0600"}]}`, nil, "config.json copies /opt/x, which is not in /var/lib/kolla/config_files"},
 		{"a file beside its own", "nova_compute", `{"command": "x", "config_files": [{"source": "/var/lib/kolla/config_files/../x", "dest": "/x", "owner": "root", "perm": "0600"}]}`, nil, "config.json copies /var/lib/kolla/config_files/../x, which is not in /var/lib/kolla/config_files"},
-		{"text that would be a template", "nova_compute", plainConfig, set(func(s *containers.Spec) { s.Env["FORMAT"] = "{{.ID}}" }), "FORMAT, contains {{, which begins a template in a node file; write a node file without it"},
+		{"text that would be a template", "nova_compute", plainConfig, set(func(s *containers.Spec) { s.Env["FORMAT"] = "{{.ID}}" }), "FORMAT, contains {{, which begins a template in a node file; write the node file yourself"},
 		{"an empty file", "nova_compute", `{"command": "x", "files": [{"path": "/var/lib/nova/x", "owner": "nova", "perm": "0600"}]}`, nil, "config.json creates the empty file /var/lib/nova/x"},
 		{"an owner by number", "nova_compute", `{"command": "x", "permissions": [{"path": "/var/lib/nova", "owner": "42436", "perm": "0755"}]}`, nil, `services.nova-compute.permissions[0].owner: expected a user or user:group of the image, by name, got "42436"`},
 		{"the network of another container", "nova_compute", plainConfig, set(func(s *containers.Spec) { s.NetworkMode = "container:abc" }), `services.nova-compute.network_mode: expected one of host, none, private, got "container:abc"`},
@@ -238,7 +238,7 @@ func TestBlocked(t *testing.T) {
 		}), "it has the device /dev/sda:/dev/sdb:rwm"},
 		{"a seccomp profile", "nova_compute", plainConfig, set(func(s *containers.Spec) { s.Security.Seccomp = "{}" }), "it has a seccomp profile"},
 		{"an image that does not start as Kolla's", "nova_compute", plainConfig, func(c *containers.Container) { c.ImageID = "other" }, `its image starts "/sbin/init", not kolla_start`},
-		{"an image without a name", "nova_compute", plainConfig, func(c *containers.Container) { c.ImageID = "nameless" }, "its image has no name any longer"},
+		{"an image without a name", "nova_compute", plainConfig, func(c *containers.Container) { c.ImageID = "nameless" }, "its image has no name: "},
 		{"a command of its own", "nova_compute", plainConfig, set(func(s *containers.Spec) { s.Command = []string{"sleep", "1"} }), `it was created with a command of its own, "sleep 1"`},
 		{"no config files", "nova_compute", plainConfig, set(func(s *containers.Spec) { s.Mounts = nil }), "nothing is mounted at /var/lib/kolla/config_files"},
 		{"wrappers", "nova_compute", plainConfig, set(func(s *containers.Spec) { s.Env["KOLLA_NEUTRON_WRAPPERS"] = "true" }), "it starts containers of its own"},
@@ -367,6 +367,38 @@ func TestNames(t *testing.T) {
 		if back := ContainerName(ServiceName(name)); back != name {
 			t.Errorf("%s becomes %s, and that %s", name, ServiceName(name), back)
 		}
+	}
+}
+
+// What a proposed node file cannot say does not matter to a node that has one. What its containers
+// lose does.
+func TestOwnNodeFile(t *testing.T) {
+	e := engine{name: "docker"}
+	e.kolla(t, "nova_compute", plainConfig, func(c *containers.Container) {
+		c.Spec.Security.Seccomp = "{}"
+		c.Anonymous = []string{"/data"}
+	})
+	n := &node.Node{Root: t.TempDir(), Engine: e, Host: host.Real()}
+	read := func() Proposal {
+		t.Helper()
+		p, err := Read(t.Context(), n, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if p := read(); len(p.Blocked) != 2 {
+		t.Errorf("%v", p.Blocked)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(n.NodeFilePath()), 0o755), os.WriteFile(n.NodeFilePath(), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p := read()
+	if len(p.Blocked) != 1 || !strings.Contains(p.Blocked[0].Text, "volume without a name at /data") {
+		t.Errorf("%v", p.Blocked)
+	}
+	if !strings.Contains(fmt.Sprint(p.Differs), "it has a seccomp profile") {
+		t.Errorf("%v", p.Differs)
 	}
 }
 

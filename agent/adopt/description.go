@@ -41,7 +41,7 @@ func readDescription(dir string) (description, error) {
 	var d description
 	other := filepath.Join(dir, "config.yaml")
 	if _, err := os.Lstat(other); err == nil {
-		return d, fmt.Errorf("%s takes precedence over config.json, and kollet reads no config.yaml", other)
+		return d, fmt.Errorf("%s takes precedence over config.json, and kollet reads no config.yaml: remove it if config.json has the same", other)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return d, err
 	}
@@ -65,7 +65,7 @@ func (t *translated) contract(d description, dir string) {
 	for _, f := range d.ConfigFiles {
 		source, inside := strings.CutPrefix(path.Clean(f.Source), gate.Config+"/")
 		if !inside {
-			t.block("config.json copies "+f.Source+", which is not in "+gate.Config, "put the file into "+dir+", or make it part of the image")
+			t.cannotSay("config.json copies "+f.Source+", which is not in "+gate.Config, "")
 			continue
 		}
 		c := nodefile.ConfigFile{Source: path.Join(literal(dir), source), Dest: f.Dest, Optional: f.Optional, Merge: f.Merge, PreserveProperties: f.PreserveProperties}
@@ -81,7 +81,7 @@ func (t *translated) contract(d description, dir string) {
 		t.service.Permissions = append(t.service.Permissions, nodefile.Permission{Path: strings.TrimRight(d.Path, "/") + "/", Owner: d.Owner, Perm: fourDigits(d.Perm)})
 	}
 	for _, f := range d.Files {
-		t.block("config.json creates the empty file "+f.Path+", which a node file cannot express", "have the image create it")
+		t.cannotSay("config.json creates the empty file "+f.Path, "")
 	}
 	for _, p := range d.Permissions {
 		t.service.Permissions = append(t.service.Permissions, nodefile.Permission{Path: p.Path, Owner: p.Owner, Perm: fourDigits(p.Perm), Recurse: p.Recurse, Exclude: p.Exclude})

@@ -26,14 +26,14 @@ func (t *translated) lost(f found) {
 			t.users(f)
 		}
 	case "nova-ssh":
-		t.differ("it makes new host keys: other nodes have to accept them")
+		t.differ("it makes new host keys: a node that checks them has to accept them")
 	}
 }
 
 func (t *translated) users(f found) {
 	kept := path.Join(f.dir, path.Base(users))
 	if _, err := os.Stat(kept); err != nil {
-		t.block("the users who may log in to libvirt are in this container alone", "run `docker cp "+t.container+":"+users+" "+kept+"`")
+		t.cannotSay("the users who may log in to libvirt are in this container alone", "run `docker cp "+t.container+":"+users+" "+kept+"`")
 		return
 	}
 	source := path.Join(literal(f.path), path.Base(users))

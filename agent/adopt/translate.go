@@ -25,7 +25,15 @@ type translated struct {
 }
 
 func (t *translated) block(text, remedy string) {
-	t.blocked = append(t.blocked, Finding{t.container, text, remedy})
+	t.blocked = append(t.blocked, Finding{Container: t.container, Text: text, Remedy: remedy})
+}
+
+// cannotSay blocks as long as nobody has written another node file.
+func (t *translated) cannotSay(text, remedy string) {
+	if remedy != "" {
+		remedy += ", or "
+	}
+	t.blocked = append(t.blocked, Finding{Container: t.container, Text: text, Remedy: remedy + ownFile, unwritten: true})
 }
 
 func (t *translated) differ(format string, args ...any) {
@@ -88,7 +96,7 @@ func (t *translated) image(f found) {
 		}
 	default:
 		t.service.Image = ref
-		t.block("its image has no name any longer: "+ref+" is another image, or none, by now", fmt.Sprintf("give it one with `docker tag %.19s NAME:TAG`, and have kolla-ansible create the container from it", f.container.ImageID))
+		t.block("its image has no name: "+ref+" now names another image, or none", fmt.Sprintf("give it one with `docker tag %.19s NAME:TAG`, and have kolla-ansible create the container from it", f.container.ImageID))
 	}
 }
 
@@ -105,13 +113,13 @@ func (t *translated) start(f found) {
 	spec := f.container.Spec
 	switch {
 	case f.image.ID != "" && !slices.Equal(f.image.Command, []string{node.KollaStart}):
-		t.block(fmt.Sprintf("its image starts %q, not %s", strings.Join(f.image.Command, " "), node.KollaStart), "leave it with --exclude "+t.container)
+		t.cannotSay(fmt.Sprintf("its image starts %q, not %s", strings.Join(f.image.Command, " "), node.KollaStart), "")
 	case len(spec.Entrypoint) > 0 || len(spec.Command) > 0:
-		t.block(fmt.Sprintf("it was created with a command of its own, %q", strings.Join(slices.Concat(spec.Entrypoint, spec.Command), " ")), "leave it with --exclude "+t.container)
+		t.cannotSay(fmt.Sprintf("it was created with a command of its own, %q", strings.Join(slices.Concat(spec.Entrypoint, spec.Command), " ")), "")
 	case f.dir == "":
-		t.block("nothing is mounted at "+gate.Config, "leave it with --exclude "+t.container)
+		t.cannotSay("nothing is mounted at "+gate.Config, "")
 	case f.err != nil:
-		t.block(f.err.Error(), "run `kolla-ansible genconfig`, or leave it with --exclude "+t.container)
+		t.cannotSay(f.err.Error(), "run `kolla-ansible genconfig`")
 	}
 }
 
@@ -130,7 +138,7 @@ func (t *translated) confinement(spec containers.Spec) {
 	s.CapAdd, s.CapDrop, s.Devices = spec.CapAdd, spec.CapDrop, spec.Devices
 	for _, d := range spec.Devices {
 		if strings.Contains(d, ":") {
-			t.block("it has the device "+d+", which a node file cannot express", "leave it with --exclude "+t.container)
+			t.cannotSay("it has the device "+d+", which a node file cannot express", "")
 		}
 	}
 	if spec.Security.NoNewPrivileges {
@@ -144,7 +152,7 @@ func (t *translated) confinement(spec containers.Spec) {
 	case containers.Unconfined:
 		s.SecurityOpt = append(s.SecurityOpt, "seccomp="+containers.Unconfined)
 	default:
-		t.block("it has a seccomp profile, of which Docker does not tell the file", "leave it with --exclude "+t.container)
+		t.cannotSay("it has a seccomp profile, of which Docker does not tell the file", "")
 	}
 	labels := slices.DeleteFunc(slices.Sorted(maps.Keys(spec.Labels)), func(l string) bool {
 		return l == node.LabelNode || l == node.LabelService || l == node.LabelGeneration // see node.Recognising
@@ -205,7 +213,7 @@ func (t *translated) mounts(mounts []containers.Mount) {
 		switch m.Type {
 		case containers.Bind, containers.Volume, containers.Tmpfs:
 		default:
-			t.block(fmt.Sprintf("it has a mount of the type %q at %s", m.Type, m.Target), "leave it with --exclude "+t.container)
+			t.cannotSay(fmt.Sprintf("it has a mount of the type %q at %s", m.Type, m.Target), "")
 			continue
 		}
 		v := nodefile.Volume{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly, Propagation: m.Propagation, Size: bytes(m.Size), Mode: m.Mode}
