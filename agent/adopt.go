@@ -18,6 +18,13 @@ import (
 // ProposeAdoption reads the containers of kolla-ansible on this node, and proposes a node file
 // with their services. It changes nothing.
 func (a *Agent) ProposeAdoption(ctx context.Context, opts adopt.Options) (adopt.Proposal, error) {
+	current, err := a.node.Current()
+	if err == nil {
+		err = requireAdoptable(current)
+	}
+	if err != nil {
+		return adopt.Proposal{}, err
+	}
 	return adopt.Read(ctx, a.node, opts)
 }
 
@@ -57,8 +64,8 @@ func (a *Agent) Adopt(ctx context.Context, opts adopt.Options, unit *firstboot.U
 	if err != nil {
 		return upgrade.Result{}, err
 	}
-	if slices.ContainsFunc(current.Services, func(s generation.Service) bool { return s.Origin != 0 }) {
-		return upgrade.Result{}, node.BadInput{Err: fmt.Errorf("kollet runs this node already: it is on generation %d; use `kollet upgrade`", current.Number)}
+	if err := requireAdoptable(current); err != nil {
+		return upgrade.Result{}, err
 	}
 	proposal, err := adopt.Read(ctx, a.node, opts)
 	if err != nil {
@@ -80,6 +87,30 @@ func (a *Agent) Adopt(ctx context.Context, opts adopt.Options, unit *firstboot.U
 	a.installUnit(ctx, unit, t.Engine)
 	resolve := func() (*target.Target, error) { return target.Read(a.node, target.Options{}, "adopt") }
 	return upgrade.RunLocked(ctx, a.node, t, resolve, run)
+}
+
+// requireAdoptable refuses a node whose services kollet runs: their containers of generation 0 are
+// stopped because of that, and must stay so.
+func requireAdoptable(current generation.Generation) error {
+	if len(current.Services) == 0 || current.Adopted() {
+		return nil
+	}
+	return node.BadInput{Err: fmt.Errorf("kollet runs this node already: it is on generation %d; use `kollet upgrade`", current.Number)}
+}
+
+// refuseAdopted refuses to replace what kolla-ansible runs, before the node is taken over and after
+// it was given back, unless that is asked for.
+func (a *Agent) refuseAdopted(ctx context.Context) error {
+	current, err := a.node.Current()
+	if err != nil || !current.Adopted() {
+		return err
+	}
+	for _, s := range current.Services {
+		if c, err := a.node.Container(ctx, s.Name, 0); err == nil && !c.State.Stopped() {
+			return node.BadInput{Err: fmt.Errorf("kolla-ansible runs this node, with %s among others; `kollet adopt` takes it over", c.Spec.Name)}
+		}
+	}
+	return nil
 }
 
 // recordAdopted records generation 0: what runs of the services that the node file has.

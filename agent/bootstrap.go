@@ -42,6 +42,9 @@ func (a *Agent) Bootstrap(ctx context.Context, p BootstrapOptions) (upgrade.Resu
 	if _, err := a.node.Interrupted(); err != nil {
 		return upgrade.Result{}, err
 	}
+	if err := a.refuseAdopted(ctx); err != nil {
+		return upgrade.Result{}, err
+	}
 	a.warnOfFile()
 	return a.runBootstrap(ctx, p, firstboot.Begun{
 		Time: a.node.Host.Now().UTC(), Generation: current.Number,

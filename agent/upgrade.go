@@ -13,7 +13,13 @@ import (
 // Upgrade takes the node to what its node file says now.
 func (a *Agent) Upgrade(ctx context.Context, opts target.Options, run upgrade.Options) (upgrade.Result, error) {
 	a.warnOfFile()
-	return upgrade.Run(ctx, a.node, func() (*target.Target, error) { return target.Read(a.node, opts, "upgrade") }, run)
+	resolve := func() (*target.Target, error) {
+		if err := a.refuseAdopted(ctx); err != nil {
+			return nil, err
+		}
+		return target.Read(a.node, opts, "upgrade")
+	}
+	return upgrade.Run(ctx, a.node, resolve, run)
 }
 
 // warnOfFile warns of a node file that others can write.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/kollet/kollet/agent/nodefile"
@@ -121,6 +122,12 @@ func (s Service) Fingerprint() string {
 func Sum(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
+}
+
+// Adopted reports whether its services are containers that kolla-ansible created: those of
+// generation 0, which run before the node is taken over, and after it is given back.
+func (g Generation) Adopted() bool {
+	return slices.ContainsFunc(g.Services, func(s Service) bool { return s.Origin == 0 })
 }
 
 // Service finds a service by name.

@@ -15,12 +15,16 @@ import (
 )
 
 // Recall makes a target of an earlier generation; 0 means the one before the
-// current. A file of it that was changed manually is an error.
+// current. A file of it that was changed manually is an error. Of what kolla-ansible ran, only
+// generation 0 has all that is needed.
 func Recall(n *node.Node, number int) (*Target, error) {
 	if number == 0 {
 		var err error
 		if number, err = previous(n); err != nil {
 			return nil, node.BadInput{Err: err}
+		}
+		if number == 0 {
+			return Adopted(n)
 		}
 	}
 	if _, err := os.Lstat(n.Store().Path(number)); errors.Is(err, fs.ErrNotExist) {
@@ -29,6 +33,9 @@ func Recall(n *node.Node, number int) (*Target, error) {
 	g, err := n.Store().Load(number)
 	if err != nil {
 		return nil, node.BadInput{Err: err}
+	}
+	if g.Adopted() {
+		return Adopted(n)
 	}
 	key, err := n.Key()
 	if err != nil {
@@ -82,7 +89,11 @@ func missing(n *node.Node, number int) error {
 		return err
 	}
 	current, _ := n.CurrentNumber() // without it, more of them are named
+	a, _ := n.Store().Adopted()     // without it, generation 0 is not named
 	var others []string
+	if len(a.Containers) > 0 {
+		others = append(others, "0")
+	}
 	for _, other := range kept {
 		if other != current {
 			others = append(others, strconv.Itoa(other))
@@ -98,7 +109,7 @@ func missing(n *node.Node, number int) error {
 	return fmt.Errorf("generation %d is no longer on this node; %s", number, choice)
 }
 
-// previous is the generation that the current one replaced.
+// previous is the generation that the current one replaced: 0 if that was kolla-ansible's.
 func previous(n *node.Node) (int, error) {
 	current, err := n.Current()
 	if err != nil {
@@ -111,8 +122,12 @@ func previous(n *node.Node) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(records) == 0 || records[0].From == 0 {
-		return 0, fmt.Errorf("generation %d is the node's first; there is no earlier one to roll back to", current.Number)
+	if len(records) > 0 && records[0].From > 0 {
+		return records[0].From, nil
 	}
-	return records[0].From, nil
+	a, err := n.Store().Adopted()
+	if err == nil && len(a.Containers) == 0 {
+		err = fmt.Errorf("generation %d is the node's first; there is no earlier one to roll back to", current.Number)
+	}
+	return 0, err
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kollet/kollet/agent"
 	"github.com/kollet/kollet/agent/adopt"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/upgrade"
 	"github.com/kollet/kollet/cmd/kollet/view"
 )
@@ -28,17 +30,22 @@ configuration and volumes replace its containers, as in an upgrade, and guests k
 running. If that fails, kolla-ansible's containers run again. They stay on the node,
 stopped, as generation 0: ` + "`kollet rollback 0`" + ` starts them again as they were.
 
-It needs a node file that has their services. If there is none, it writes one: that which
+It needs a node file that has their services. If there is none, it writes the one that
 --plan prints. Comments in it say what cannot be taken over, what is left to kolla-ansible,
-and what will differ. If anything cannot be taken over, nothing is touched. --force is that
-of ` + "`kollet upgrade`" + `.` + gapHelp +
+and what will differ. If anything cannot be taken over, nothing is touched. --force works as
+in ` + "`kollet upgrade`" + `.` + gapHelp +
 			exitHelp(map[int]string{exitFailed: "failed, or something cannot be taken over; the node is in its previous state"}, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet adopt --plan
-  kollet adopt --plan --write --exclude nova_ssh
-  kollet adopt --exclude nova_ssh`,
+  kollet adopt --plan --write --exclude ceilometer_compute
+  kollet adopt --exclude ceilometer_compute`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if opts.plan {
+			switch {
+			case opts.write && !opts.plan:
+				return node.BadInput{Err: errors.New("--write belongs to --plan: `kollet adopt --plan --write` writes the node file, `kollet adopt` takes the node over")}
+			case opts.plan && opts.run.Force:
+				return node.BadInput{Err: errors.New("--plan changes nothing, so there is nothing to --force")}
+			case opts.plan:
 				return a.readOnly(opts.propose)(cmd, args)
 			}
 			return a.mutating(func(ctx context.Context, n *agent.Agent, _ []string) (view.View, error) {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kollet/kollet/agent"
 )
 
 // generationArg accepts an optional generation number, from the least one that makes sense.
@@ -57,6 +60,9 @@ func (a *app) generations(cmd *cobra.Command, args []string, _ string) ([]string
 		if e.Kept && !e.Current {
 			numbers = append(numbers, cobra.CompletionWithDesc(strconv.Itoa(e.Generation), e.Reason))
 		}
+	}
+	if slices.ContainsFunc(history, func(e agent.Entry) bool { return e.Reason == "adopt" }) {
+		numbers = append(numbers, cobra.CompletionWithDesc("0", "kolla-ansible"))
 	}
 	return numbers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }

@@ -138,6 +138,8 @@ func adopts(t *testing.T, p *protocol) {
 	}
 
 	k.Must(2, "rollback", "0")
+	contains(t, k.Must(2, "adopt", "--write").Stderr, "--write belongs to --plan")
+	asBefore("after flags that mean nothing")
 	// A new container that does not become healthy: the old ones run again.
 	k.Must(0, "adopt", "--plan", "--write")
 	file := k.read("/etc/kollet/node.yaml")
@@ -156,7 +158,9 @@ func adopts(t *testing.T, p *protocol) {
 	for _, name := range []string{"nova-compute", "iscsid"} {
 		contains(t, k.Docker("inspect", "--format", "{{json .Config.Labels}}", name), "org.kollet.generation")
 	}
-	contains(t, k.Must(2, "adopt").Stderr, "kollet runs this node already")
+	for _, flags := range [][]string{nil, {"--plan"}} {
+		contains(t, k.Must(2, append([]string{"adopt"}, flags...)...).Stderr, "kollet runs this node already")
+	}
 
 	// Another upgrade, and garbage collection, keep them.
 	k.Write("/etc/kolla/nova-compute/tiny.conf", "three\n")
@@ -171,11 +175,19 @@ func adopts(t *testing.T, p *protocol) {
 	k.Healthy(4)
 	k.Must(0, "verify")
 	contains(t, k.Must(0, "rollback", "0").Stdout, "nothing to do")
+	for _, command := range []string{"upgrade", "bootstrap"} { // as a playbook for the whole fleet does
+		contains(t, k.Must(2, command).Stderr, "kolla-ansible runs this node", "`kollet adopt` takes it over")
+	}
+	asBefore("after an upgrade that nobody meant")
 
 	k.Must(0, "adopt")
 	k.Healthy(5)
-	k.Must(0, "rollback", "0")
+	k.Must(0, "rollback")
 	asBefore("after the second rollback")
+	k.Must(0, "rollback")
+	k.Healthy(7)
+	k.Must(0, "rollback", "4")
+	asBefore("after a rollback to a generation of kolla-ansible")
 }
 
 // killedAdoption kills kollet after records of an adoption, and of the rollback to generation 0. Each time, the recovery leaves the node with kolla-ansible's containers as they
