@@ -10,6 +10,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
 )
 
 // A hostDaemon is a daemon that distributions run on the host, and that cannot run beside a
@@ -59,9 +60,13 @@ func (d hostDaemon) check(ctx context.Context, n *node.Node) Check {
 		if err != nil {
 			return Check{d.name, Warning, err.Error(), d.remedy}
 		}
-		if pid != 0 {
-			return Check{d.name, Bad, fmt.Sprintf("process %d, which is in none of this node's containers, listens at %s", pid, socket), d.remedy}
+		if pid == 0 {
+			continue
 		}
+		if container := kollaHolds(ctx, n, pid); container != "" {
+			return Check{d.name, Bad, fmt.Sprintf("kolla-ansible's container %s listens at %s", container, socket), "`kollet adopt` takes the node over"}
+		}
+		return Check{d.name, Bad, fmt.Sprintf("process %d, which is in none of this node's containers, listens at %s", pid, socket), d.remedy}
 	}
 	return Check{Name: d.name, Level: Fine, Text: "off"}
 }
@@ -88,14 +93,22 @@ func stranger(ctx context.Context, n *node.Node, socket string) (int, error) {
 // not be the first process: in Kolla's images that is dumb-init.
 func isOurs(ctx context.Context, n *node.Node, pid int) (bool, error) {
 	all, err := n.Containers(ctx)
-	for _, c := range all {
+	if holder(n, all, pid) != nil {
+		return true, nil
+	}
+	return false, err
+}
+
+// holder returns which of some containers a process is in; nil: in none.
+func holder(n *node.Node, all []containers.Container, pid int) *containers.Container {
+	for i, c := range all {
 		cgroup, err := n.Host.ContainerCgroup(c.PID, c.ID)
 		if err != nil {
 			continue // it does not run
 		}
 		if held, err := cgroup.Holds(pid); c.PID == pid || err == nil && len(held) > 0 {
-			return true, nil
+			return &all[i]
 		}
 	}
-	return false, err
+	return nil
 }

@@ -96,6 +96,41 @@ func TestHostLibvirt(t *testing.T) {
 	}
 }
 
+// notOwn is an engine on which no container is this node's.
+type notOwn struct{ engine }
+
+func (e notOwn) List(_ context.Context, labels map[string]string) ([]containers.Container, error) {
+	if labels != nil {
+		return nil, nil
+	}
+	return e.all, nil
+}
+
+// The libvirt of a node that kolla-ansible runs is none of the host's.
+func TestKollaLibvirt(t *testing.T) {
+	h := machine(t, cgroups("/docker/abc", "/docker/abc"))
+	h.Run = t.TempDir()
+	path := filepath.Join(h.Run, "libvirt", "libvirt-sock")
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for text, env := range map[string]map[string]string{
+		"kolla-ansible's container nova_libvirt listens at " + path:                                             {"KOLLA_SERVICE_NAME": "nova-libvirt"},
+		fmt.Sprintf("process %d, which is in none of this node's containers, listens at %s", os.Getpid(), path): nil,
+	} {
+		c := containers.Container{ID: "abc", PID: 100, State: containers.StateRunning, Spec: containers.Spec{Name: "nova_libvirt", Env: env}}
+		got := hostDaemons[0].check(t.Context(), &node.Node{Host: h, Engine: notOwn{engine{all: []containers.Container{c}}}})
+		if got.Level != Bad || got.Text != text || strings.Contains(got.Remedy, "`kollet adopt`") != (env != nil) {
+			t.Errorf("%+v, want %s", got, text)
+		}
+	}
+}
+
 // A libvirt that exits while its container is looked for is no stranger: the node's crashes
 // repeatedly, or is just being replaced.
 func TestLibvirtExitsMeanwhile(t *testing.T) {

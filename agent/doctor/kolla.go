@@ -3,11 +3,13 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kollet/kollet/agent/adopt"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/containers"
 )
 
 // checkKolla finds containers of kolla-ansible that run what a service would run, too: with
@@ -24,5 +26,18 @@ func checkKolla(ctx context.Context, n *node.Node, services []generation.Service
 		return nil
 	}
 	text := fmt.Sprintf("kolla-ansible runs %s, which the node file's services would run beside", strings.Join(beside, ", "))
-	return []Check{{"kolla", Bad, text, "remove these services from the node file, or the containers from the node; `kollet adopt --plan` says what could be taken over"}}
+	return []Check{{"kolla", Bad, text, "`kollet adopt` takes them over, and `kollet adopt --plan` says what would change; to leave them to kolla-ansible, remove these services from the node file"}}
+}
+
+// kollaHolds returns the container of kolla-ansible in which a process runs; empty if there is none.
+func kollaHolds(ctx context.Context, n *node.Node, pid int) string {
+	all, err := n.Engine.List(ctx, nil)
+	if err != nil {
+		return "" // it is a stranger, whatever it is
+	}
+	all = slices.DeleteFunc(all, func(c containers.Container) bool { return !adopt.IsKolla(c) })
+	if c := holder(n, all, pid); c != nil {
+		return c.Spec.Name
+	}
+	return ""
 }

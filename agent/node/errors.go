@@ -9,7 +9,7 @@ import (
 var ErrLocked = errors.New("another kollet process holds the lock")
 
 // ErrNoGeneration means that the node has not been bootstrapped.
-var ErrNoGeneration = errors.New("this node has no generation yet; run `kollet bootstrap`")
+var ErrNoGeneration = errors.New("this node has no generation yet; run `kollet bootstrap`, or `kollet adopt` if kolla-ansible runs it")
 
 // BadInput wraps a problem with the node file or with what it names. Nothing
 // was touched.

@@ -19,7 +19,7 @@ func (s Status) text(t *text) {
 	if s.Generation == 0 && len(s.Services) > 0 {
 		t.line("node %s: kolla-ansible's containers, %s %s; run `kollet adopt` to take them over", s.Node, s.Engine.Name, s.Engine.Version)
 	} else if s.Generation == 0 {
-		t.line("node %s: no generation yet, %s %s; run `kollet bootstrap`", s.Node, s.Engine.Name, s.Engine.Version)
+		t.line("node %s: no generation yet, %s %s; run `kollet bootstrap`, or `kollet adopt` if kolla-ansible runs it", s.Node, s.Engine.Name, s.Engine.Version)
 	} else {
 		health, colour := "healthy", green
 		if !s.Healthy {
