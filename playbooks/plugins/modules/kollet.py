@@ -166,7 +166,7 @@ EXAMPLES = r"""
 - name: Take a node over from kolla-ansible
   kollet.kollet.kollet:
     action: adopt
-    exclude: [nova_ssh]
+    exclude: [ceilometer_compute]
 
 - name: Wait until the node is healthy
   kollet.kollet.kollet:
