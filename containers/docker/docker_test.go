@@ -186,6 +186,35 @@ func TestDocker(t *testing.T) {
 		}
 	})
 
+	// A reboot removes what is below /run.
+	t.Run("directories of /run", func(t *testing.T) {
+		volatile, err := os.MkdirTemp("/run", "kollet-test-")
+		must(t, err)
+		defer os.RemoveAll(volatile)
+		lasting := t.TempDir()
+		spec := spec
+		spec.Mounts = []containers.Mount{
+			{Type: containers.Bind, Source: volatile, Target: "/run/volatile", ReadOnly: true},
+			{Type: containers.Bind, Source: lasting, Target: "/lasting"},
+		}
+		id, err := engine.Create(t.Context(), spec)
+		must(t, err)
+		defer engine.Remove(t.Context(), id)
+		c, err := engine.Inspect(t.Context(), id)
+		must(t, err)
+		if want := spec.Canonical(); !reflect.DeepEqual(c.Spec.Mounts, want.Mounts) {
+			t.Errorf("read back %+v, want %+v", c.Spec.Mounts, want.Mounts)
+		}
+		must(t, os.Remove(volatile))
+		must(t, engine.Start(t.Context(), id))
+		if st, err := os.Stat(volatile); err != nil || !st.IsDir() {
+			t.Errorf("the directory that the container mounts: %v", err)
+		}
+		must(t, engine.Stop(t.Context(), id, 0))
+		must(t, os.Remove(lasting))
+		wantError(t, engine.Start(t.Context(), id), lasting)
+	})
+
 	t.Run("changed manually", func(t *testing.T) {
 		id, err := engine.Create(t.Context(), spec)
 		must(t, err)

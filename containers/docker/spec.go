@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -61,7 +62,11 @@ func toDocker(spec containers.Spec, cgroupV2 bool) (*container.Config, *containe
 		host.Ulimits = append(host.Ulimits, &container.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
 	}
 	for _, m := range spec.Mounts {
-		host.Mounts = append(host.Mounts, toMount(m))
+		if isVolatile(m) {
+			host.Binds = append(host.Binds, toBind(m))
+		} else {
+			host.Mounts = append(host.Mounts, toMount(m))
+		}
 	}
 	return config, host
 }
@@ -69,8 +74,35 @@ func toDocker(spec containers.Spec, cgroupV2 bool) (*container.Config, *containe
 // devicePermissions are those of `docker run --device`.
 const devicePermissions = "rwm"
 
-// toMount converts for the API's Mounts, not Binds: if a source is missing, Binds
-// create a directory and Mounts fail.
+// isVolatile reports whether a mount is one of a directory below /run, which a reboot removes. Its
+// container could not be started again after that, so the engine has to make the directory.
+func isVolatile(m containers.Mount) bool {
+	if m.Type != containers.Bind || !strings.HasPrefix(m.Source, "/run/") && !strings.HasPrefix(m.Source, "/var/run/") {
+		return false
+	}
+	st, err := os.Stat(m.Source)
+	return err == nil && st.IsDir() && !strings.Contains(m.Source+m.Target, ":")
+}
+
+// toBind converts for the API's Binds, whose sources the engine makes, as directories, at each start
+// at which they are missing.
+func toBind(m containers.Mount) string {
+	bind := m.Source + ":" + m.Target
+	var options []string
+	if m.ReadOnly {
+		options = append(options, "ro")
+	}
+	if m.Propagation != "" {
+		options = append(options, m.Propagation)
+	}
+	if len(options) > 0 {
+		bind += ":" + strings.Join(options, ",")
+	}
+	return bind
+}
+
+// toMount converts for the API's Mounts, not Binds: what is missing was mistyped, or is not mounted
+// yet, and a directory in its place would hide that.
 func toMount(m containers.Mount) mount.Mount {
 	out := mount.Mount{Type: mount.Type(m.Type), Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly}
 	switch m.Type {

@@ -97,6 +97,7 @@ func (n *node) runByUnit(name string, port int) {
 	n.must("docker", "create", "--name", name, "--network", "host", "--restart", "no",
 		"--env", "KOLLA_CONFIG_STRATEGY=COPY_ALWAYS", "--env", "KOLLA_SERVICE_NAME="+strings.ReplaceAll(name, "_", "-"),
 		"--volume", dir+"/:/var/lib/kolla/config_files/:ro", "--volume", "kolla_logs:/var/log/kolla/", "--volume", "nova_compute:/var/lib/nova/",
+		"--volume", "/run/openvswitch:/run/openvswitch:shared", // which a reboot removes
 		"--health-cmd", fmt.Sprint("healthcheck_answer 127.0.0.1:", port), "--health-interval", "30s", "--health-timeout", "30s", "--health-retries", "3",
 		repository+"/kolla:v1")
 	n.write("/etc/systemd/system/"+unitOf(name), fmt.Sprintf(kollaUnit, name))
