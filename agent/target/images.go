@@ -56,7 +56,8 @@ func (t *Target) With(i Images) []generation.Service {
 
 // FindImages looks for every service's image on this machine, without asking a
 // registry. A service whose reference is that of the current generation keeps
-// the image that it meant then, wherever its tag points now.
+// the image that it meant then, wherever its tag points now; but not one of kolla-ansible, which may
+// have created its container again since, from another image.
 func (t *Target) FindImages(ctx context.Context, n *node.Node, current generation.Generation) (Images, error) {
 	images := Images{Present: map[string]containers.Image{}, ToPull: map[string]string{}}
 	var found errgroup.Group
@@ -65,7 +66,7 @@ func (t *Target) FindImages(ctx context.Context, n *node.Node, current generatio
 	for _, s := range t.Services {
 		found.Go(func() error {
 			known := s.Image // set when an earlier generation is recalled
-			if old, ok := current.Service(s.Name); ok && known.ID == "" && old.Ref == s.Ref && t.Pull != "always" {
+			if old, ok := current.Service(s.Name); ok && old.Origin != 0 && known.ID == "" && old.Ref == s.Ref && t.Pull != "always" {
 				known = old.Image
 			}
 			image, err := find(ctx, n.Engine, known, s.Ref)

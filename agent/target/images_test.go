@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -45,5 +46,20 @@ func TestDigestOfKnownImage(t *testing.T) {
 				t.Errorf("got %+v, %v; want %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// A tag may mean another image than when kollet used it: the service keeps its image. That of a
+// container of kolla-ansible may be another one now.
+func TestMovedTag(t *testing.T) {
+	const ref = "r/i:v1"
+	engine := names{images: map[string]containers.Image{"sha256:1": {ID: "sha256:1"}, "sha256:2": {ID: "sha256:2"}, ref: {ID: "sha256:2"}}}
+	for origin, want := range map[int]string{0: "sha256:2", 3: "sha256:1"} {
+		current := generation.Generation{Number: 3, Services: []generation.Service{{Name: "s", Ref: ref, Origin: origin, Image: generation.Image{ID: "sha256:1"}}}}
+		target := &Target{Pull: "missing", Services: []generation.Service{{Name: "s", Ref: ref}}}
+		images, err := target.FindImages(t.Context(), &node.Node{Engine: engine}, current)
+		if err != nil || images.Present["s"].ID != want {
+			t.Errorf("origin %d: %+v, %v; want %s", origin, images, err, want)
+		}
 	}
 }
