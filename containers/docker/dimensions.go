@@ -42,6 +42,10 @@ func fromResources(r container.Resources, memswapIsSet bool) containers.Dimensio
 	return d
 }
 
+// hasFreeSwap reports whether a container's memory is limited and its swap is not. Docker does so
+// itself where it cannot limit swap, and nothing differs then.
+func hasFreeSwap(r container.Resources) bool { return r.Memory > 0 && r.MemorySwap == -1 }
+
 // checkDimensions removes a new container and returns an error if the engine has
 // dropped any of its dimensions: what the host cannot limit, Docker leaves out
 // with a warning.

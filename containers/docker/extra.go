@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/system"
+	"github.com/docker/go-units"
 
 	"github.com/kollet/kollet/containers"
 )
@@ -106,8 +107,8 @@ func extraMounts(c container.InspectResponse) []string {
 	}
 	for target, options := range c.HostConfig.Tmpfs {
 		for option := range strings.SplitSeq(options, ",") {
-			key, _, _ := strings.Cut(option, "=")
-			if !slices.Contains([]string{"", "rw", "ro", "size", "mode", "noexec", "nosuid", "nodev"}, key) {
+			key, value, _ := strings.Cut(option, "=")
+			if _, err := units.RAMInBytes(value); key == "size" && err != nil || !slices.Contains([]string{"", "rw", "ro", "size", "mode", "noexec", "nosuid", "nodev"}, key) {
 				found = append(found, option+" of the tmpfs at "+target)
 			}
 		}

@@ -41,8 +41,8 @@ func TestExtra(t *testing.T) {
 		"paths":             {func(_ *container.Config, host *container.HostConfig) { host.MaskedPaths = []string{} }, []string{"security-opt"}},
 		"mounts": {func(_ *container.Config, host *container.HostConfig) {
 			host.Mounts = []mount.Mount{{Target: "/a", VolumeOptions: &mount.VolumeOptions{Subpath: "b"}}, {Target: "/plain", VolumeOptions: &mount.VolumeOptions{}}}
-			host.Tmpfs = map[string]string{"/t": "rw,uid=5"}
-		}, []string{"options of the mount at /a", "uid=5 of the tmpfs at /t"}},
+			host.Tmpfs = map[string]string{"/t": "rw,uid=5,size=10%"}
+		}, []string{"options of the mount at /a", "size=10% of the tmpfs at /t", "uid=5 of the tmpfs at /t"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, host := &container.Config{}, &container.HostConfig{}

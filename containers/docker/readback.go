@@ -47,7 +47,7 @@ func fromDocker(c container.InspectResponse, image *imageConfig) containers.Spec
 		CapDrop:     host.CapDrop,
 		Devices:     devices(host.Devices),
 		Mounts:      mounts(c),
-		Dimensions:  fromResources(host.Resources, set["memswap_limit"]),
+		Dimensions:  fromResources(host.Resources, set["memswap_limit"] || set == nil && hasFreeSwap(host.Resources)),
 		Security:    fromSecurityOpt(host.SecurityOpt),
 		Restart:     fromPolicy(host.RestartPolicy),
 		Healthcheck: fromHealthcheck(c.Config.Healthcheck, image, set),
@@ -210,8 +210,11 @@ func isAnonymous(m container.MountPoint) bool {
 }
 
 // logLimits parses sizes as the engine does ("10m"). A value that cannot be parsed
-// was not set by kollet.
+// was not set by kollet, and neither was that of the only other driver with such limits.
 func logLimits(c container.LogConfig) (size int64, files int) {
+	if c.Type == "local" {
+		return 0, 0
+	}
 	size, err := units.RAMInBytes(c.Config["max-size"])
 	if err != nil {
 		return 0, 0

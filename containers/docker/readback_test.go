@@ -68,6 +68,17 @@ func TestForeignContainer(t *testing.T) {
 	}
 }
 
+// What only looks like a default of the engine, or like a setting of kollet's.
+func TestForeignLimits(t *testing.T) {
+	c := foreign()
+	c.HostConfig.LogConfig.Type = "local"
+	c.HostConfig.Resources = container.Resources{Memory: 1 << 30, MemorySwap: -1}
+	got := fromDocker(c, testImage)
+	if got.LogSize != 0 || got.LogFiles != 0 || got.Dimensions.MemswapLimit != -1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // An image that says that its labels are the container's does not make them so.
 func TestForgedLabels(t *testing.T) {
 	labels := map[string]string{"org.kollet.node": "/var/lib/kollet", explicitLabel: `["label org.kollet.node"]`}
