@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kollet/kollet/agent/durable"
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/agent/node"
@@ -284,16 +285,10 @@ func (p Proposal) Write(n *node.Node) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write the node file: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	if own, err := hasNodeFile(n); err != nil {
+		return fmt.Errorf("write the node file: %w", err)
+	} else if own {
 		return node.BadInput{Err: fmt.Errorf("%s is there already, and is not replaced; move it away, or give another path with --node-file", path)}
 	}
-	if err != nil {
-		return fmt.Errorf("write the node file: %w", err)
-	}
-	_, err = f.WriteString(p.NodeFile)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("write the node file: %w", err), os.Remove(path))
-	}
-	return nil
+	return durable.WriteFile(path, []byte(p.NodeFile), 0o600)
 }

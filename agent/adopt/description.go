@@ -33,6 +33,8 @@ type description struct {
 	}
 }
 
+const descriptionFile = "config.json"
+
 // mostDescription is how large a config.json may be.
 const mostDescription = 1 << 20
 
@@ -45,7 +47,7 @@ func readDescription(dir string) (description, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return d, err
 	}
-	name := filepath.Join(dir, "config.json")
+	name := filepath.Join(dir, descriptionFile)
 	data, err := wary.ReadFile(name, mostDescription)
 	if err != nil {
 		return d, err

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/nodefile"
+	"github.com/kollet/kollet/agent/printable"
 )
 
 // users is the database of those who may log in to libvirt. kolla-ansible makes it in the
@@ -40,6 +42,9 @@ func (t *translated) users(f found) {
 	t.service.Config = append(t.service.Config, nodefile.ConfigFile{Source: source, Dest: users, Owner: "root", Perm: "0600"})
 }
 
+// mostFiles is how many files of a container are looked at, and mostNames how many are named.
+const mostFiles, mostNames = 10_000, 5
+
 // changed names the config files that are newer than those that the container has copied: its
 // successor gets the new ones.
 func (t *translated) changed(f found) {
@@ -48,16 +53,40 @@ func (t *translated) changed(f found) {
 		copied = f.container.Created // it has copied them at its first start
 	}
 	var newer []string
-	_ = filepath.WalkDir(f.dir, func(name string, d fs.DirEntry, err error) error {
+	seen := 0
+	_ = filepath.WalkDir(f.dir+"/", func(name string, d fs.DirEntry, err error) error {
+		if seen++; seen > mostFiles {
+			return fs.SkipAll
+		}
 		if err != nil || d.IsDir() {
 			return nil // what cannot be read is found when it is copied
 		}
-		if info, err := d.Info(); err == nil && info.ModTime().After(copied) {
-			newer = append(newer, strings.TrimPrefix(name, f.dir+"/"))
+		name = strings.TrimPrefix(name, f.dir+"/")
+		if info, err := d.Info(); err == nil && info.ModTime().After(copied) && f.config.copies(name) {
+			newer = append(newer, printable.Line(name))
 		}
 		return nil
 	})
+	if more := len(newer) - mostNames; more > 0 {
+		newer = append(newer[:mostNames], fmt.Sprintf("and %d more", more))
+	}
 	if len(newer) > 0 {
 		t.differ("it gets changes in %s that were made since it was started: %s", f.path, strings.Join(newer, ", "))
 	}
+}
+
+// copies reports whether a file of the directory, or one of the directories that it is in, is
+// copied into the container, or says what is.
+func (d description) copies(name string) bool {
+	if name == descriptionFile {
+		return true
+	}
+	for ; name != "."; name = path.Dir(name) {
+		for _, f := range d.ConfigFiles {
+			if match, err := path.Match(path.Clean(f.Source), path.Join(gate.Config, name)); err == nil && match {
+				return true
+			}
+		}
+	}
+	return false
 }
