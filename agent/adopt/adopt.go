@@ -173,7 +173,13 @@ func (o Options) stays(c containers.Container) string {
 
 // look reads what belongs to a container.
 func look(ctx context.Context, n *node.Node, c containers.Container) (found, error) {
-	f := found{container: c, restarts: health.Restarting(c, n.Host)}
+	byUnit, err := n.UnitRestarts(ctx, c.Spec.Name)
+	if err != nil {
+		return found{}, err
+	}
+	f := found{container: c}
+	c.Restarts = max(c.Restarts, byUnit)
+	f.restarts = health.Restarting(c, n.Host)
 	for _, image := range []struct {
 		ref  string
 		into *containers.Image

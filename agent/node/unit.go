@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/kollet/kollet/agent/durable"
@@ -102,6 +103,19 @@ func (n *Node) settleUnit(ctx context.Context, container string) error {
 	}
 	n.Note("", "%s does not notice that its container has stopped", unitOf(container))
 	return nil
+}
+
+// UnitRestarts returns how often systemd has started a container again that had exited, since its
+// unit was started. The engine does not count these starts.
+func (n *Node) UnitRestarts(ctx context.Context, container string) (int, error) {
+	if n.Root != "" || !n.hasUnit(container) {
+		return 0, nil
+	}
+	count, err := n.ask(ctx, "show", "--property", "NRestarts", "--value", unitOf(container))
+	if err != nil || count == "" { // before systemd 235
+		return 0, err
+	}
+	return strconv.Atoi(count)
 }
 
 // systemctl has the running systemd do something, unless the node is another root.

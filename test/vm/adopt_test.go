@@ -59,6 +59,7 @@ func TestAdopt(t *testing.T) {
 	}
 	n.ofKolla()
 	n.failsToAdopt()
+	n.refusesToAdopt()
 
 	t.Log(n.must("kollet", "adopt"))
 	n.ofKollet()
@@ -127,6 +128,21 @@ func (n *node) failsToAdopt() {
 		n.t.Fatalf("kolla-ansible's containers were started again at %q, before at %q", now, before)
 	}
 	n.must("rm", nodeFile)
+}
+
+// refusesToAdopt: a container that systemd has just started again may not stay up.
+func (n *node) refusesToAdopt() {
+	n.t.Helper()
+	n.must("docker", "kill", "nova_compute")
+	time.Sleep(restartTime)
+	n.ofKolla()
+	a := n.do("kollet", "adopt", "--plan")
+	if a.Status != 1 {
+		n.t.Fatalf("exit status %d\n%s%s", a.Status, a.Stdout, a.Stderr)
+	}
+	contains(n.t, a.Stdout, "nova_compute: it exits repeatedly: restarting (1 restart, ")
+	n.must("systemctl", "restart", unitOf("nova_compute"))
+	n.ofKolla()
 }
 
 // ofKolla requires that the containers of kolla-ansible run, by their units, and nothing else does.
