@@ -21,7 +21,8 @@ func TestAdopt(t *testing.T) {
 	c := newControl(s, 2)
 	c.inventory()
 	c.version("v1")
-	c.Write("inventory/group_vars/kollet/adopt.yml", "kollet_adopt_exclude: [nova_ssh]\nkollet_adopt_keep: "+c.Path("kept")+"\n")
+	c.Write("inventory/group_vars/kollet/adopt.yml", "kollet_adopt_exclude: [nova_ssh]\nkollet_adopt_keep: kept\n")
+	hooks := c.hooks()
 	var ids []string
 	for _, n := range c.nodes {
 		n.Await()
@@ -29,7 +30,7 @@ func TestAdopt(t *testing.T) {
 		n.kolla("nova_ssh", "7002")
 	}
 	adopt := func(args ...string) run {
-		return c.play("adopt", append(append(waves, "-e", "kollet_window=adopt"), args...)...)
+		return c.play("adopt", slices.Concat(waves, hooks, []string{"-e", "kollet_window=adopt"}, args)...)
 	}
 
 	// One node that cannot be taken over keeps all from being taken over.
@@ -39,6 +40,9 @@ func TestAdopt(t *testing.T) {
 	c.nodes[1].Run("docker start nova_compute")
 	adopt("--check", "--diff").exits(0).prints("node1 would change", "node2 would change", "profile: none")
 	c.kollaRuns(ids)
+	if log := c.hooked(); log != "" {
+		t.Fatalf("hooks ran:\n%s", log)
+	}
 
 	adopt().exits(0).prints("node1 committed 0 1", "node2 committed 0 1", "2 committed")
 	for i, n := range c.nodes {
@@ -56,9 +60,17 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("%s has the node file\n%s\nand a copy is\n%s", n.Name, text, kept)
 		}
 	}
+	if log := c.hooked(); log != "drain node1\ngate node1\nundrain node1\ndrain node2\ngate node2\nundrain node2\n" {
+		t.Fatalf("hooks:\n%s", log)
+	}
 	adopt().exits(0).prints("2 nothing to do").unchanged()
+	if log := c.hooked(); strings.Contains(log, "drain") {
+		t.Fatalf("nodes without a change were drained:\n%s", log)
+	}
 
 	c.play("rollback", "-e", "kollet_rollback=adoption").exits(0).prints("2 committed")
+	c.kollaRuns(ids)
+	c.play("upgrade", "-e", "kollet_window=after").exits(2).prints("kolla-ansible runs this node")
 	c.kollaRuns(ids)
 }
 
