@@ -51,25 +51,34 @@ func (s Sorted) Kept() []int {
 //     to outlive it in this way, also what no guest is connected to, such as dnsmasq;
 //   - or it is tied to a helper, or is a parent, a child or in the session of one.
 //
-// The service is the container's first process, copies of it, and a program that its
-// arguments name, or the command that the start script of Kolla's images runs, for a service
-// that an init process or a script started. It is never a helper, although it is tied to
-// every guest.
+// The service is the container's first process and, if that is an init such as dumb-init, what
+// the init started, whatever program that has executed since; copies of these; and a program that
+// the first one's arguments name, or the command that the start script of Kolla's images runs. It is
+// never a helper, although it is tied to every guest.
 //
 // A Sorter is made while the first process runs, except by SorterAfter. Sort may be called
 // again, also after that process has exited: what it has left behind is still told from
 // daemons.
 type Sorter struct {
-	finder  Finder
-	first   int
-	session int              // of the first process
-	args    []string         // of the first process
-	command []string         // that it runs, if its arguments do not tell
-	log     map[string]bool  // pipes to the engine, which reads the output of commands
-	ties    map[string]bool  // of the guests, and of the helpers that were found
-	any     bool             // guests run on this node
-	daemons map[process]bool // those that were seen, and whether they are daemons
-	shims   map[int]bool     // whose pipes are in log
+	finder   Finder
+	first    int
+	sessions map[int]bool     // of the service
+	args     []string         // of the first process
+	service  []process        // behind the first process, if that is an init
+	copied   [][]string       // arguments that those have, or had
+	command  []string         // that the service runs, if the first one's arguments do not tell
+	log      map[string]bool  // pipes to the engine, which reads the output of commands
+	ties     map[string]bool  // of the guests, and of the helpers that were found
+	any      bool             // guests run on this node
+	daemons  map[process]bool // those that were seen, and whether they are daemons
+	shims    map[int]bool     // whose pipes are in log
+}
+
+func (f Finder) sorter(command []string) *Sorter {
+	return &Sorter{
+		finder: f, sessions: map[int]bool{}, command: command, log: map[string]bool{}, ties: map[string]bool{},
+		daemons: map[process]bool{}, shims: map[int]bool{},
+	}
 }
 
 // process is a process, not merely a number.
@@ -81,10 +90,11 @@ type process struct {
 // Sorter prepares to sort the processes of a container with this first process, which runs a
 // command, if that is known.
 func (f Finder) Sorter(cgroup host.Cgroup, first int, command []string) (*Sorter, error) {
-	s := &Sorter{finder: f, first: first, command: command, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}, shims: map[int]bool{}}
+	s := f.sorter(command)
+	s.first = first
 	own, err := f.Host.Lineage(first)
 	if err == nil {
-		s.session = own.Session
+		s.sessions[own.Session] = true
 		s.args, err = f.Host.CommandLine(first)
 	}
 	if host.Gone(err) {
@@ -92,6 +102,9 @@ func (f Finder) Sorter(cgroup host.Cgroup, first int, command []string) (*Sorter
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find what serves guests: process %d: %w", first, err)
+	}
+	if err := s.findService(); err != nil {
+		return nil, err
 	}
 	if err := s.addLog(first, 3); err != nil {
 		return nil, err
@@ -124,7 +137,8 @@ func (s *Sorter) addGuests(pids ...int) error {
 // process, which had these arguments and ran a command, has exited. What is in the session of
 // the service, if that is left, is no daemon.
 func (f Finder) SorterAfter(cgroup host.Cgroup, args, command []string) (*Sorter, error) {
-	s := &Sorter{finder: f, args: args, command: command, log: map[string]bool{}, ties: map[string]bool{}, daemons: map[process]bool{}, shims: map[int]bool{}}
+	s := f.sorter(command)
+	s.args = args
 	pids, err := cgroup.Processes()
 	if err != nil {
 		return nil, err
@@ -135,7 +149,7 @@ func (f Finder) SorterAfter(cgroup host.Cgroup, args, command []string) (*Sorter
 			continue // it has exited, or is no service
 		}
 		if lineage, err := f.Host.Lineage(pid); err == nil {
-			s.session = lineage.Session
+			s.sessions[lineage.Session] = true
 		}
 	}
 	return s, s.addGuests(pids...)
@@ -204,6 +218,9 @@ func (s *Sorter) tiesOf(pid int, peers map[uint64]uint64) ([]string, error) {
 func (s *Sorter) Sort(pids []int) (Sorted, error) {
 	if !slices.ContainsFunc(pids, func(pid int) bool { return pid != s.first }) {
 		return Sorted{}, nil
+	}
+	if err := s.seeService(); err != nil {
+		return Sorted{}, err
 	}
 	guests, err := s.finder.Inside(pids)
 	if err != nil {
@@ -316,7 +333,7 @@ func (s *Sorter) candidate(pid int, peers map[uint64]uint64) (*candidate, error)
 		return nil, nil
 	}
 	c.PID = pid
-	if c.Lineage, err = h.Lineage(pid); err != nil || c.Exited {
+	if c.Lineage, err = h.Lineage(pid); err != nil || c.Exited || slices.Contains(s.service, process{pid, c.Start}) {
 		return nil, err
 	}
 	if c.Name, err = h.CommandName(pid); err != nil {
@@ -331,7 +348,7 @@ func (s *Sorter) candidate(pid int, peers map[uint64]uint64) (*candidate, error)
 		return nil, err
 	}
 	c.ties = append(c.ties, of("process", pid))
-	if c.Session != s.session {
+	if !s.sessions[c.Session] {
 		c.ties = append(c.ties, of("session", c.Session))
 	}
 	return c, nil
@@ -339,7 +356,7 @@ func (s *Sorter) candidate(pid int, peers map[uint64]uint64) (*candidate, error)
 
 // isService reports whether a process with these arguments is the service itself.
 func (s *Sorter) isService(args []string) bool {
-	if slices.Equal(args, s.args) {
+	if slices.ContainsFunc(append(s.copied, s.args), func(own []string) bool { return slices.Equal(own, args) }) {
 		return true // a copy that executed no other program
 	}
 	return slices.ContainsFunc(slices.Concat(s.args[min(1, len(s.args)):], s.command), func(arg string) bool {
@@ -363,7 +380,7 @@ func (s *Sorter) isDaemon(c *candidate, pids []int) bool {
 // of the session has exited, or it was adopted by a process outside of the container.
 // A command that someone runs in the container has such a parent too.
 func (s *Sorter) left(c *candidate, pids []int) bool {
-	if c.Session == s.session || c.attached || c.Terminal || c.qemu {
+	if s.sessions[c.Session] || c.attached || c.Terminal || c.qemu {
 		return false
 	}
 	if c.Parent != s.first && !slices.Contains(pids, c.Parent) {

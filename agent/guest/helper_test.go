@@ -281,3 +281,138 @@ func TestSorterExited(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// libvirtBehindInit adds a container of Kolla's: an init, below it libvirtd, and below that the guest and
+// what serves it.
+func (n *node) libvirtBehindInit(args string, session int) {
+	n.t.Helper()
+	n.libvirt(args, true)
+	n.add(proc{pid: 30, parent: first, session: session, args: "/usr/sbin/libvirtd --listen", fds: []string{"/dev/null", "pipe:[100]", "/dev/null", "socket:[201]"}})
+	for _, p := range []proc{
+		{pid: 31, parent: 30, session: session, args: "/usr/sbin/virtlogd", fds: []string{"pipe:[102]"}},
+		{pid: 32, parent: first, session: 29, args: "swtpm", fds: []string{"socket:[300]"}}, // an init adopts daemons
+		{pid: 33, parent: shim, session: 28, args: "dnsmasq"},
+		{pid: 34, parent: 30, session: session, args: "/usr/sbin/libvirtd --listen", fds: []string{"socket:[201]"}}, // starts a program
+		{pid: 35, parent: 30, session: session, args: "qemu-img"},
+		{pid: 36, parent: first, session: 27, args: "qemu-system-x86_64 -machine none"},
+	} {
+		n.add(p)
+	}
+}
+
+// Behind an init the service is what that has started: it is tied to every guest, and no helper, whatever
+// its program is called. In Kolla's images no argument names it: a script executes it.
+func TestSortBehindInit(t *testing.T) {
+	for _, c := range []struct {
+		name, args string
+		session    int // of libvirtd
+		command    []string
+	}{
+		{"of a container that was taken over", "dumb-init --single-child -- kolla_start", first, nil},
+		{"with a command that executes it", "dumb-init --single-child -- kolla_start", first, []string{"/usr/local/bin/kolla_nova_libvirt_start"}},
+		{"with its command", "dumb-init --single-child -- kolla_start", first, []string{"libvirtd", "--listen"}},
+		{"in a session of its own", "/usr/bin/dumb-init kolla_start", 30, nil},
+		{"tini", "/sbin/docker-init -- kolla_start", first, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t)
+			n.libvirtBehindInit(c.args, c.session)
+			sorter, err := n.Sorter(host.Cgroup{Shim: shim}, first, c.command)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := []int{first, vm, 30, 31, 32, 33, 34, 35, 36}
+			check := func(when string, pids ...int) {
+				t.Helper()
+				got, err := sorter.Sort(pids)
+				if err != nil || len(got.Guests) != 1 || !slices.Equal(numbers(got.Helpers), []int{31, 32, 33}) || !slices.Equal(numbers(got.Ending), []int{35, 36}) {
+					t.Errorf("%s: %+v, %v", when, got, err)
+				}
+			}
+			check("while the init runs", all...)
+			if err := os.RemoveAll(n.Host.ProcessPath(first, "")); err != nil {
+				t.Fatal(err)
+			}
+			check("after it was killed", all[1:]...)
+		})
+	}
+}
+
+// What only looks like the service behind an init is sorted by what it is to a guest.
+func TestSortBesideService(t *testing.T) {
+	tied := []string{"socket:[201]"}
+	service := proc{pid: 30, parent: first, session: first, args: "libvirtd --listen", fds: tied}
+	for _, c := range []struct {
+		name      string
+		args      string // of the first process
+		processes []proc
+		kept      []int
+	}{
+		{"an init that is about to exit", "dumb-init -- kolla_start", []proc{
+			{pid: 30, parent: first, session: first, args: "libvirtd", state: "Z"},
+			{pid: 31, parent: first, session: first, args: "virtlogd", fds: tied},
+		}, []int{31}},
+		{"an init that only has daemons", "dumb-init -- kolla_start", []proc{{pid: 31, parent: first, session: 29, args: "swtpm", fds: tied}}, []int{31}},
+		{"an init that has only adopted a QEMU", "dumb-init -- kolla_start", []proc{
+			{pid: 31, parent: first, session: 31, args: "qemu-system-x86_64", fds: tied},
+		}, []int{31}},
+		{"an init that has started nothing", "dumb-init -- kolla_start", []proc{{pid: 31, parent: shim, session: 31, args: "virtlogd", fds: tied}}, []int{31}},
+		{"a younger child", "dumb-init -- kolla_start", []proc{{pid: 31, parent: first, session: first, args: "virtlogd", fds: tied}, service}, []int{31}},
+		{"another program of its name", "dumb-init -- kolla_start", []proc{service, {pid: 31, parent: 30, session: first, args: "libvirtd --timeout", fds: tied}}, []int{31}},
+		{"an init below an init", "/sbin/docker-init -- dumb-init kolla_start", []proc{
+			{pid: 29, parent: first, session: first, args: "dumb-init kolla_start", fds: tied},
+			{pid: 30, parent: 29, session: 30, args: "libvirtd", fds: tied},
+			{pid: 31, parent: 29, session: 28, args: "swtpm", fds: tied},
+		}, []int{31}},
+		{"a script is no init", "sh kolla_start", []proc{service}, []int{30}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t)
+			n.libvirt(c.args, true)
+			pids := []int{first, vm}
+			for _, p := range c.processes {
+				n.add(p)
+				pids = append(pids, p.pid)
+			}
+			if got := n.sort(pids...); len(got.Guests) != 1 || !slices.Equal(numbers(got.Helpers), c.kept) || len(got.Ending) > 0 {
+				t.Errorf("got %+v, want helpers %v", got, c.kept)
+			}
+		})
+	}
+}
+
+// The service may execute another program after the sorter was made, and its number may become another
+// process's.
+func TestSortBehindInitLater(t *testing.T) {
+	n := newNode(t)
+	n.libvirt("dumb-init -- kolla_start", true)
+	service := proc{pid: 30, parent: first, session: first, args: "/bin/bash /usr/local/bin/kolla_start", fds: []string{"socket:[201]"}}
+	n.add(service)
+	sorter, err := n.Sorter(host.Cgroup{Shim: shim}, first, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := func(args string, start int) {
+		t.Helper()
+		dir := n.Host.ProcessPath(30, "")
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		service.args = args
+		n.add(service)
+		n.file(dir+"/stat", fmt.Sprintf("30 (a) S %d %d %[2]d 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %d 99", first, first, start))
+	}
+	replace("libvirtd --listen", 1030)
+	n.add(proc{pid: 31, parent: 30, session: first, args: "libvirtd --listen", fds: []string{"socket:[201]"}}) // a copy
+	if got, err := sorter.Sort([]int{first, vm, 30, 31}); err != nil || len(got.Helpers) > 0 || len(got.Ending) > 0 {
+		t.Errorf("it executes another program: %+v, %v", got, err)
+	}
+	replace("swtpm", 1090)
+	if got, err := sorter.Sort([]int{first, vm, 30, 31}); err != nil || !slices.Equal(numbers(got.Helpers), []int{30}) {
+		t.Errorf("another process has its number: %+v, %v", got, err)
+	}
+	behind, err := sorter.Behind()
+	if err != nil || len(behind) > 0 {
+		t.Errorf("another process is opened: %v, %v", behind, err)
+	}
+}
