@@ -72,6 +72,46 @@ func TestGuestOfAServiceThatOutlivesItsInit(t *testing.T) {
 	}
 }
 
+// A service behind an init that does not stop in time ends with the init, whatever it has executed. Its
+// guests and what serves them keep running.
+func TestStopBehindInit(t *testing.T) {
+	for name, at := range map[string]string{"where the init is": "/kollet-guests-abc", "where an earlier kollet moved it": "/kollet-guests"} {
+		t.Run(name, func(t *testing.T) {
+			n := newCutoverNode(t)
+			stubborn := "trap '' TERM; " + loop
+			first, service := n.start("/kollet-guests-abc", stubborn), n.start(at, stubborn)
+			helper, vm := n.start("/kollet-guests", loop), n.start("/kollet-guests", loop)
+			n.list("/kollet-guests-abc", first)
+			if at == "/kollet-guests-abc" {
+				n.list(at, first, service)
+			}
+			below := func(p, parent *exec.Cmd, args string) {
+				pid := p.Process.Pid
+				n.write(fmt.Sprintf("proc/%d/cmdline", pid), args)
+				n.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (sh) S %d 3 3 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %d 99", pid, parent.Process.Pid, 1000+pid))
+				n.link(fmt.Sprintf("proc/%d/fd/3", pid), "socket:[1]")
+			}
+			n.guest(vm.Process.Pid, "a")
+			n.write(fmt.Sprintf("proc/%d/cmdline", first.Process.Pid), "dumb-init\x00--single-child\x00--\x00kolla_start\x00")
+			below(service, first, "/usr/sbin/libvirtd\x00--listen\x00")
+			below(helper, service, "/usr/sbin/virtlogd\x00")
+			n.link(fmt.Sprintf("proc/%d/fd/3", vm.Process.Pid), "socket:[1]")
+			task := n.task(generation.Service{Name: "nova-libvirt", StopSignal: "SIGTERM", StopGracePeriod: 30 * time.Millisecond}, first)
+			task.container.ID = "abc"
+			var err error
+			if task.sorter, err = n.node.GuestFinder().Sorter(task.cgroup, first.Process.Pid, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := stopFast(t.Context(), n.node, task); err != nil {
+				t.Error(err)
+			}
+			if !ended(t, first) || !ended(t, service) || ended(t, helper) || ended(t, vm) {
+				t.Errorf("ended: the init %v, the service %v, a helper %v, the guest %v", ended(t, first), ended(t, service), ended(t, helper), ended(t, vm))
+			}
+		})
+	}
+}
+
 // If kollet is killed when the first process of a container has just exited, a service that
 // was below it runs on: it was moved to where the runtime does not look. It has ended when
 // the container is started again, and its guest has not.

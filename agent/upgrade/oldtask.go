@@ -181,7 +181,8 @@ func stopFast(ctx context.Context, n *node.Node, old oldTask) error {
 const killTime = 10 * time.Second
 
 // end tells the first process of a container to exit and waits until it has. Without
-// a grace period it is killed.
+// a grace period it is killed. A service behind an init is killed before the init, so that it is
+// not left alone if this kollet is killed in between.
 func end(n *node.Node, old oldTask) error {
 	if grace := old.service.StopGracePeriod; grace > 0 {
 		if err := old.process.Signal(signalNumber(old.service.StopSignal)); err != nil {
@@ -193,10 +194,36 @@ func end(n *node.Node, old oldTask) error {
 		}
 		n.Note(old.service.Name, "did not stop within %v and is killed", grace)
 	}
+	if err := endBehind(n, old.sorter); err != nil {
+		return err
+	}
 	if err := old.process.Signal(unix.SIGKILL); err != nil {
 		return err
 	}
 	return awaitKilled(n, old.process)
+}
+
+// endBehind kills the service that runs behind an init.
+func endBehind(n *node.Node, sorter *guest.Sorter) error {
+	if sorter == nil { // all that is left is killed
+		return nil
+	}
+	behind, err := sorter.Behind()
+	for _, p := range behind {
+		defer p.Close()
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range behind {
+		if err := p.Signal(unix.SIGKILL); err != nil {
+			return err
+		}
+		if err := awaitKilled(n, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // awaitKilled waits until a process that was killed has exited.
