@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/kollet/kollet/agent/guest"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/test/kolla"
@@ -89,6 +91,33 @@ func (k *kollaNode) exposed(name, id string) {
 	}
 }
 
+// behindInit requires that the libvirt that runs is what an init has started, and that it would end with
+// its container, although what serves guests has been moved out.
+func (k *kollaNode) behindInit() {
+	k.T.Helper()
+	id, first, _ := strings.Cut(k.Docker("inspect", "--format", "{{.Id}} {{.State.Pid}}", k.libvirt), " ")
+	all, err := host.Real().Processes()
+	check(k.T, err)
+	all = slices.DeleteFunc(all, func(pid int) bool {
+		parent, err := host.Real().Parent(pid)
+		return err != nil || strconv.Itoa(parent) != first
+	})
+	if len(all) != 1 {
+		k.T.Fatalf("the first process of %s, %s, has the children %v", k.libvirt, first, all)
+	}
+	of := func(file string) string { return k.content(fmt.Sprintf("/proc/%d/%s", all[0], file)) }
+	if args, cgroup := of("cmdline"), of("cgroup"); !strings.HasPrefix(args, "libvirtd\x00") || !strings.Contains(cgroup, id) || strings.Contains(cgroup, "kollet-guests") {
+		k.T.Fatalf("below the init of %s is %q, in the cgroup\n%s", k.libvirt, args, cgroup)
+	}
+}
+
+func (k *kollaNode) content(path string) string {
+	k.T.Helper()
+	text, err := os.ReadFile(path)
+	check(k.T, err)
+	return string(text)
+}
+
 // racers are the guests that the old libvirt is asked to start while it is replaced.
 const racers = 5
 
@@ -109,6 +138,7 @@ func (k *kollaNode) takenOver(by string, command ...string) {
 	started := func() []string { return strings.Fields(k.read("started")) }
 	o := k.Stepwise(command, func(int) bool {
 		if last := k.lastRecord(); last.Event == journal.Intent && last.Step.Kind == journal.CutOver {
+			k.behindInit()
 			check(k.T, starts.Start())
 			k.Await("the first guest is started", func() bool { return len(started()) > 0 })
 			k.born(names[0])

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -49,12 +50,14 @@ exec libvirtd --listen
 // sudoers lets the users of images become root for what Kolla's sudoers let them.
 const sudoers = "ALL ALL=(root) NOPASSWD: /usr/local/bin/kolla_set_configs\n"
 
-// files are what Kolla's images have.
-var files = []struct {
+type file struct {
 	path    string
 	mode    int64
 	content string
-}{
+}
+
+// files are what Kolla's images have, beside dumb-init.
+var files = []file{
 	{"usr/local/bin/kolla_start", 0o755, start},
 	{"usr/local/bin/kolla_set_configs", 0o755, setConfigs},
 	{"usr/local/bin/kolla_nova_libvirt_start", 0o755, libvirtStart},
@@ -74,7 +77,7 @@ func PushImage(t testing.TB, registry *machine.Registry, service string) string 
 	nodetest.Check(t, err)
 	var content bytes.Buffer
 	w := tar.NewWriter(&content)
-	for _, f := range files {
+	for _, f := range append(slices.Clone(files), file{"usr/local/bin/dumb-init", 0o755, string(image.Program(t))}) {
 		nodetest.Check(t, w.WriteHeader(&tar.Header{Name: f.path, Mode: f.mode, Size: int64(len(f.content))}))
 		_, err = io.WriteString(w, f.content)
 		nodetest.Check(t, err)
@@ -87,7 +90,7 @@ func PushImage(t testing.TB, registry *machine.Registry, service string) string 
 	config, err := made.ConfigFile()
 	nodetest.Check(t, err)
 	config = config.DeepCopy()
-	config.Config.Entrypoint, config.Config.Cmd = nil, []string{"kolla_start"}
+	config.Config.Entrypoint, config.Config.Cmd = []string{"dumb-init", "--single-child", "--"}, []string{"kolla_start"}
 	made, err = mutate.ConfigFile(made, config)
 	nodetest.Check(t, err)
 	nodetest.Check(t, remote.Write(parse(tag), made))

@@ -110,3 +110,33 @@ func under(manner string, args []string) {
 	_ = child.Wait()
 	os.Exit(child.ProcessState.ExitCode())
 }
+
+// dumbInit passes signals on to a program, which is its child and in its session, reaps what that leaves
+// behind, and exits with its status.
+func dumbInit(args []string) {
+	if len(args) < 3 || args[0] != "--single-child" || args[1] != "--" {
+		check(fmt.Errorf("dumb-init: unexpected arguments %q", args))
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	child := exec.Command(args[2], args[3:]...)
+	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+	check(child.Start())
+	go func() {
+		for s := range signals {
+			_ = child.Process.Signal(s) // it may have exited
+		}
+	}()
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR) || err == nil && pid != child.Process.Pid:
+			continue
+		case err == nil && status.Signaled():
+			os.Exit(128 + int(status.Signal()))
+		}
+		check(err)
+		os.Exit(status.ExitStatus())
+	}
+}

@@ -31,6 +31,8 @@
 //	                            answers, and leaves processes behind that start each other again
 //	sudo [-E] PROGRAM ARGUMENT…
 //	                            runs a program as root
+//	dumb-init --single-child -- PROGRAM ARGUMENT…
+//	                            starts a program as its child, and exits with it
 //	tiny plant KIND PATH [TARGET [COMMAND...]]
 //	                            replaces PATH, and continues as tiny COMMAND
 package main
@@ -72,6 +74,9 @@ func main() {
 	if filepath.Base(os.Args[0]) == "sudo" {
 		sudo(slices.DeleteFunc(os.Args[1:], func(arg string) bool { return arg == "-E" }))
 		return
+	}
+	if filepath.Base(os.Args[0]) == "dumb-init" {
+		dumbInit(os.Args[1:])
 	}
 	run(os.Args[1:])
 }
