@@ -118,7 +118,11 @@ def standing_of(result, require_healthy=False):
     if status["interrupted"]:
         row.update(result="not healthy", why="an upgrade was interrupted; run kollet.kollet.recover")
     elif status["generation"] == 0:
-        row.update(result="not healthy", since=None, why="no generation yet; run kollet.kollet.bootstrap, or kollet.kollet.adopt if kolla-ansible runs it")
+        row.update(
+            result="not healthy",
+            since=None,
+            why="no generation yet; run kollet.kollet.bootstrap, or kollet.kollet.adopt if kolla-ansible runs it",
+        )
     elif not status["healthy"]:
         row.update(
             result="not healthy",
