@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,16 +17,18 @@ import (
 )
 
 // ProposeAdoption reads the containers of kolla-ansible on this node, and proposes a node file
-// with their services. It changes nothing.
+// with their services; on a node that kollet runs, with what was left to kolla-ansible. It changes
+// nothing.
 func (a *Agent) ProposeAdoption(ctx context.Context, opts adopt.Options) (adopt.Proposal, error) {
 	current, err := a.node.Current()
-	if err == nil {
-		err = requireAdoptable(current)
-	}
 	if err != nil {
 		return adopt.Proposal{}, err
 	}
-	return adopt.Read(ctx, a.node, opts)
+	proposal, err := adopt.Read(ctx, a.node, opts)
+	if errors.Is(err, adopt.ErrNothing) {
+		return proposal, cmp.Or(requireAdoptable(current), err)
+	}
+	return proposal, err
 }
 
 // WriteProposed writes a proposed node file, unless there is one.

@@ -98,7 +98,12 @@ func Read(ctx context.Context, n *node.Node, opts Options) (Proposal, error) {
 	if err != nil {
 		return Proposal{}, err
 	}
-	all = slices.DeleteFunc(all, func(c containers.Container) bool { return !IsKolla(c) })
+	current, err := n.Current()
+	if err != nil {
+		return Proposal{}, err
+	}
+	taken := len(current.Services) > 0 && !current.Adopted()
+	all = slices.DeleteFunc(all, func(c containers.Container) bool { return !IsKolla(c) || taken && node.IsAdopted(c) })
 	if len(all) == 0 {
 		return Proposal{}, ErrNothing
 	}
@@ -106,7 +111,7 @@ func Read(ctx context.Context, n *node.Node, opts Options) (Proposal, error) {
 		return Proposal{}, node.BadInput{Err: err}
 	}
 	slices.SortFunc(all, func(a, b containers.Container) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
-	var taken []found
+	var read []found
 	var stays []Finding
 	for _, c := range all {
 		if why := opts.stays(c); why != "" {
@@ -117,9 +122,9 @@ func Read(ctx context.Context, n *node.Node, opts Options) (Proposal, error) {
 		if err != nil {
 			return Proposal{}, err
 		}
-		taken = append(taken, f)
+		read = append(read, f)
 	}
-	return propose(n, taken, stays)
+	return propose(n, read, stays)
 }
 
 // IsKolla reports whether kolla-ansible made a container: all of its containers have the
