@@ -36,6 +36,8 @@ type Node struct {
 
 	newKey   generation.Key // see Key
 	patience time.Duration  // how long pulls wait for the registry
+
+	systemd func(args ...string) (string, error) // instead of systemctl, in tests
 }
 
 // Store holds the node's generations.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kollet/kollet/agent/durable"
@@ -53,7 +54,10 @@ func (n *Node) holdUnit(ctx context.Context, container string) error {
 		return nil
 	}
 	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
-		return nil
+		if n.hasRead(ctx, container) {
+			return nil
+		}
+		return n.systemctl(ctx, "daemon-reload")
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -62,6 +66,16 @@ func (n *Node) holdUnit(ctx context.Context, container string) error {
 		return err
 	}
 	return n.systemctl(ctx, "daemon-reload")
+}
+
+// hasRead reports whether systemd has read the drop-in of a unit: kollet may have been killed between
+// the write and the reload.
+func (n *Node) hasRead(ctx context.Context, container string) bool {
+	if !n.hasSystemd() {
+		return true
+	}
+	known, err := n.ask(ctx, "show", "--property", "DropInPaths,NeedDaemonReload", unitOf(container))
+	return err == nil && strings.Contains(known, n.dropIn(container)) && strings.Contains(known, "NeedDaemonReload=no")
 }
 
 // releaseUnit undoes holdUnit, and has the unit follow the container, which runs.
@@ -87,7 +101,7 @@ const settleTime = 30 * time.Second
 // settleUnit waits until the unit of a container that has stopped, and is held, has noticed. If it
 // noticed after it was released, it would stop the container that runs again, and start it later.
 func (n *Node) settleUnit(ctx context.Context, container string) error {
-	if _, err := os.Lstat(n.dropIn(container)); n.Root != "" || err != nil {
+	if _, err := os.Lstat(n.dropIn(container)); !n.hasSystemd() || err != nil {
 		return nil
 	}
 	for end := time.Now().Add(settleTime); time.Now().Before(end); {
@@ -108,7 +122,7 @@ func (n *Node) settleUnit(ctx context.Context, container string) error {
 // UnitRestarts returns how often systemd has started a container again that had exited, since its
 // unit was started. The engine does not count these starts.
 func (n *Node) UnitRestarts(ctx context.Context, container string) (int, error) {
-	if n.Root != "" || !n.hasUnit(container) {
+	if !n.hasSystemd() || !n.hasUnit(container) {
 		return 0, nil
 	}
 	count, err := n.ask(ctx, "show", "--property", "NRestarts", "--value", unitOf(container))
@@ -118,9 +132,12 @@ func (n *Node) UnitRestarts(ctx context.Context, container string) (int, error) 
 	return strconv.Atoi(count)
 }
 
+// hasSystemd reports whether units of the node are those of the running systemd.
+func (n *Node) hasSystemd() bool { return n.Root == "" || n.systemd != nil }
+
 // systemctl has the running systemd do something, unless the node is another root.
 func (n *Node) systemctl(ctx context.Context, args ...string) error {
-	if n.Root != "" {
+	if !n.hasSystemd() {
 		return nil
 	}
 	_, err := n.ask(ctx, args...)
@@ -129,6 +146,9 @@ func (n *Node) systemctl(ctx context.Context, args ...string) error {
 
 // ask runs systemctl, and returns what it prints.
 func (n *Node) ask(ctx context.Context, args ...string) (string, error) {
+	if n.systemd != nil {
+		return n.systemd(args...)
+	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput() //nolint:gosec // no shell reads them, and a unit of that name exists
