@@ -87,7 +87,7 @@ func TestOpenStack(t *testing.T) {
 				}
 			}
 			if c.runs != "" {
-				g := generation.Generation{Number: 1, Services: []generation.Service{{Name: c.runs}}}
+				g := generation.Generation{Number: 1, Services: []generation.Service{{Name: c.runs, Origin: 1}}}
 				if err := n.Store().Write(g, nil, func(string) error { return nil }); err != nil {
 					t.Fatal(err)
 				}

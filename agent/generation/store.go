@@ -97,11 +97,19 @@ func (s Store) Linked() (number int, linked bool, err error) {
 	return number, true, nil
 }
 
-// LoadCurrent reads the record of the generation that runs, or of generation 0 if none does.
+// LoadCurrent reads the record of the generation that runs, or of generation 0 if none does. One
+// that was given back to kolla-ansible has only those services that still are of generation 0: the
+// others were left to kolla-ansible since.
 func (s Store) LoadCurrent(number int) (Generation, error) {
 	current, err := s.Load(number)
 	if _, none := os.Lstat(s.manifest(number)); err != nil && errors.Is(none, fs.ErrNotExist) {
 		return Generation{}, fmt.Errorf("read the current generation: %s is missing", s.manifest(number))
+	}
+	if a, unknown := s.Adopted(); unknown == nil { // else what looks for the containers reports it
+		current.Services = slices.DeleteFunc(current.Services, func(service Service) bool {
+			_, adopted := a.Containers[service.Name]
+			return service.Origin == 0 && !adopted
+		})
 	}
 	return current, err
 }

@@ -1,0 +1,75 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/containers"
+)
+
+// kollaEngine is an engine that lists containers by their labels.
+type kollaEngine struct{ wards }
+
+func (e *kollaEngine) List(_ context.Context, labels map[string]string) ([]containers.Container, error) {
+	return slices.DeleteFunc(slices.Clone(e.all), func(c containers.Container) bool { return !containers.HasLabels(c.Spec.Labels, labels) }), nil
+}
+
+// kollaNode is a node on which kolla-ansible's containers kolla_a and iscsid run. Only the first is
+// of generation 0, as service a, and has the policy of one that systemd starts.
+func kollaNode(t *testing.T) (*cutoverNode, *kollaEngine) {
+	t.Helper()
+	n := newCutoverNode(t)
+	engine := &kollaEngine{}
+	for _, name := range []string{"kolla_a", "iscsid"} {
+		engine.all = append(engine.all, containers.Container{ID: "id-" + name, State: containers.StateRunning, Spec: containers.Spec{Name: name, Restart: containers.RestartNo}})
+	}
+	n.node.Engine = engine
+	err := n.node.Store().SetAdopted(generation.Adopted{
+		Generation: generation.Generation{Services: []generation.Service{{Name: "a"}}},
+		Containers: map[string]generation.Container{"a": {ID: "id-kolla_a", Name: "kolla_a", Restart: containers.RestartNo}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.node.Engine = n.node.Recognising()
+	return n, engine
+}
+
+// A container that was left to kolla-ansible after the node was given back is none of the removed
+// services, although it has the name of one.
+func TestSecondAdoptionLeavesAContainer(t *testing.T) {
+	n, _ := kollaNode(t)
+	given := generation.Generation{Number: 2, Services: []generation.Service{{Name: "a"}, {Name: "iscsid"}}}
+	next := generation.Generation{Number: 3, Services: []generation.Service{{Name: "a", Origin: 3}}}
+	write := func(g generation.Generation) error {
+		return n.node.Store().Write(g, nil, func(string) error { return nil })
+	}
+	if err := errors.Join(write(given), write(next), n.node.Store().SetCurrent(2)); err != nil {
+		t.Fatal(err)
+	}
+	journalOf(t, n.node, 3)
+	_, tx, _, err := interrupted(t.Context(), n.node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.journal.Close()
+	tx.to = next
+	current, err := n.node.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []generation.Generation{tx.from, current} {
+		tx.from = from
+		var names []string
+		for _, g := range tx.groups() {
+			names = append(names, g.names()...)
+		}
+		if got := strings.Join(names, " "); from.Number != 2 || got != "a" {
+			t.Errorf("from generation %d, cut over are %q", from.Number, got)
+		}
+	}
+}
