@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/containers"
@@ -70,6 +71,24 @@ func TestSecondAdoptionLeavesAContainer(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); from.Number != 2 || got != "a" {
 			t.Errorf("from generation %d, cut over are %q", from.Number, got)
+		}
+	}
+}
+
+// A container of generation 0 that was started manually runs before a rollback to generation 0, and
+// after it. In an adoption it must not run afterwards.
+func TestStartedBeforeItReturns(t *testing.T) {
+	n, _ := kollaNode(t)
+	for origin, fails := range map[int]bool{0: false, 3: true} {
+		tx := newTransaction(n.node, nil, generation.Generation{Number: 2, Services: []generation.Service{{Name: "a", Origin: 2}}})
+		tx.to = generation.Generation{Number: 3, Services: []generation.Service{{Name: "a", Origin: origin}}}
+		var err error
+		if tx.previous, err = tx.running(t.Context(), group{{name: "a"}}); err != nil || !slices.Equal(tx.previous["a"], []string{"id-kolla_a"}) {
+			t.Fatalf("%q, %v", tx.previous, err)
+		}
+		tx.stopped["id-kolla_a"] = time.Unix(1, 0)
+		if err := tx.noneStartedAgain(t.Context()); (err != nil) != fails {
+			t.Errorf("its service is of generation %d: %v", origin, err)
 		}
 	}
 }

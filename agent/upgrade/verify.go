@@ -67,7 +67,8 @@ func (t *transaction) verify(ctx context.Context) error {
 
 // noneStartedAgain requires that what was cut over stays stopped. A container of the old
 // generation that an operator or a watchdog has started meanwhile runs beside the new one, whose probes it
-// may have answered, also if it has been stopped again.
+// may have answered, also if it has been stopped again. One of generation 0 that ran before, and to
+// which the node returns, was started by its cutover.
 func (t *transaction) noneStartedAgain(ctx context.Context) error {
 	for _, service := range slices.Sorted(maps.Keys(t.previous)) {
 		for _, id := range t.previous[service] {
@@ -77,6 +78,9 @@ func (t *transaction) noneStartedAgain(ctx context.Context) error {
 			}
 			if err != nil {
 				return failure{service, id, err}
+			}
+			if belongs(t.to, c) {
+				continue
 			}
 			last, known := t.stopped[id]
 			if !c.State.Stopped() || known && !c.Started.Equal(last) {
