@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -72,6 +73,52 @@ func TestSecondAdoptionLeavesAContainer(t *testing.T) {
 		if got := strings.Join(names, " "); from.Number != 2 || got != "a" {
 			t.Errorf("from generation %d, cut over are %q", from.Number, got)
 		}
+	}
+}
+
+// What an earlier generation 0 left may have the name that a container of this one gets after the
+// commit, when there is no way back. One that has it, or returns, needs none.
+func TestNameOfAKeptContainer(t *testing.T) {
+	for name, c := range map[string]struct {
+		own     string // name of the container of generation 0
+		taken   bool   // by another container
+		returns bool
+		refused bool
+	}{
+		"free":            {own: "iscsid"},
+		"taken":           {own: "iscsid", taken: true, refused: true},
+		"it has the name": {own: "iscsid-g0"},
+		"it has no need":  {own: "kolla_iscsid", taken: true},
+		"it returns":      {own: "iscsid", taken: true, returns: true},
+		"it was removed":  {taken: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, engine := kollaNode(t)
+			engine.all[1].Spec.Name = c.own
+			if c.own == "" {
+				engine.all = engine.all[:1]
+			}
+			if c.taken {
+				engine.all = append(engine.all, containers.Container{ID: "left", Spec: containers.Spec{Name: "iscsid-g0"}})
+			}
+			a, err := n.node.Store().Adopted()
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Containers["iscsid"] = generation.Container{ID: "id-iscsid", Name: "iscsid"}
+			if err := n.node.Store().SetAdopted(a); err != nil {
+				t.Fatal(err)
+			}
+			tx := newTransaction(n.node, nil, generation.Generation{Number: 2})
+			tx.target = &target.Target{Returns: c.returns}
+			err = tx.freeKeptNames(t.Context())
+			if c.refused {
+				err = tx.check(t.Context())
+			}
+			if refused := err != nil && strings.HasSuffix(err.Error(), "remove it with `docker rm iscsid-g0`"); refused != c.refused {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }
 

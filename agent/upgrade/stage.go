@@ -34,6 +34,9 @@ func (t *transaction) check(ctx context.Context) error {
 	if err := t.freeNames(ctx); err != nil {
 		return err
 	}
+	if err := t.freeKeptNames(ctx); err != nil {
+		return err
+	}
 	all, err := t.node.Containers(ctx)
 	if err != nil {
 		return err
@@ -75,6 +78,34 @@ func (t *transaction) freeNames(ctx context.Context) error {
 			return fmt.Errorf("check the name of %s: %w", s.Name, err)
 		}
 		return fmt.Errorf("check: a container named %s exists that kollet did not create; stop and remove it first", s.Name)
+	}
+	return nil
+}
+
+// freeKeptNames refuses a name that is taken and that a container of generation 0 gets after the
+// commit, because it has the name of its service: what an earlier generation 0 left. Something may
+// still need that.
+func (t *transaction) freeKeptNames(ctx context.Context) error {
+	a, err := t.node.Store().Adopted()
+	if err != nil || t.target.Returns {
+		return err
+	}
+	for service, was := range a.Containers {
+		own, err := t.node.Engine.Inspect(ctx, was.ID)
+		if errors.Is(err, containers.ErrNotFound) || err == nil && own.Spec.Name != service {
+			continue
+		}
+		kept := node.StagedName(service, 0)
+		if err == nil {
+			_, err = t.node.Engine.Inspect(ctx, kept)
+		}
+		if errors.Is(err, containers.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("check the name of %s: %w", service, err)
+		}
+		return fmt.Errorf("check: a container named %s exists, but kolla-ansible's container %s has to get that name; stop it if it runs, and remove it with `docker rm %s`", kept, service, kept)
 	}
 	return nil
 }
