@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/journal"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/containers"
 )
@@ -29,6 +31,7 @@ func kollaNode(t *testing.T) (*cutoverNode, *kollaEngine) {
 	for _, name := range []string{"kolla_a", "iscsid"} {
 		engine.all = append(engine.all, containers.Container{ID: "id-" + name, State: containers.StateRunning, Spec: containers.Spec{Name: name, Restart: containers.RestartNo}})
 	}
+	engine.all[0].PID = n.start("/docker/id-kolla_a", loop).Process.Pid
 	n.node.Engine = engine
 	err := n.node.Store().SetAdopted(generation.Adopted{
 		Generation: generation.Generation{Services: []generation.Service{{Name: "a"}}},
@@ -136,6 +139,32 @@ func TestStartedBeforeItReturns(t *testing.T) {
 		tx.stopped["id-kolla_a"] = time.Unix(1, 0)
 		if err := tx.noneStartedAgain(t.Context()); (err != nil) != fails {
 			t.Errorf("its service is of generation %d: %v", origin, err)
+		}
+	}
+}
+
+// A rollback to generation 0 is undone without its record, too: kolla-ansible's container stops before
+// that of kollet runs again. If kollet did not run the service before, kolla-ansible's is left alone.
+func TestReturnUndoneWithoutItsRecord(t *testing.T) {
+	for origin, want := range map[int]string{
+		2: "stop id-kolla_a, update id-kolla_a no, update a2 always, start a2",
+		0: "update id-kolla_a no, start id-kolla_a",
+	} {
+		n, engine := kollaNode(t)
+		own := made("a", 2)
+		own.State, own.Spec.Labels[node.LabelNode] = containers.StateExited, n.node.State()
+		engine.all = append(engine.all, own)
+		old := generation.Service{Name: "a", Origin: origin}
+		old.Spec.Restart = containers.RestartAlways
+		tx := newTransaction(n.node, nil, generation.Generation{Number: 2, Services: []generation.Service{old}})
+		tx.to.Number = 3
+		tx.to.Services = tx.standIns([]journal.Record{started(journal.CutOver, "a")})
+		tx.previous["a"] = []string{map[int]string{2: own.ID, 0: "id-kolla_a"}[origin]}
+		if err := tx.revertCutover(t.Context(), tx.groupOf([]string{"a"})); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(engine.did, ", "); got != want {
+			t.Errorf("from a container of generation %d: %s\nwant %s", origin, got, want)
 		}
 	}
 }

@@ -250,6 +250,8 @@ func (t *transaction) standIns(records []journal.Record) []generation.Service {
 	return services
 }
 
+// standIn has the origin of a container that was staged. If there is none, the generation may be one
+// that returns to the containers of generation 0.
 func (t *transaction) standIn(name string) generation.Service {
 	old, known := t.from.Service(name)
 	s := generation.Service{Name: name, Origin: t.to.Number, User: old.User, StopGracePeriod: old.StopGracePeriod}
