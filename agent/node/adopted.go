@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/kollet/kollet/agent/generation"
@@ -135,6 +137,28 @@ func (n *Node) Hold(ctx context.Context, c containers.Container) error {
 		return err
 	}
 	return n.holdUnit(ctx, a.Containers[c.Spec.Labels[LabelService]].Name)
+}
+
+// IsHeld reports whether nothing starts a container of generation 0 again, as after Hold and an update of
+// its policy. One that systemd starts always has a policy by which the engine does not: only its unit
+// tells.
+func (n *Node) IsHeld(c containers.Container) (bool, error) {
+	if c.Spec.Restart != containers.RestartNo {
+		return false, nil
+	}
+	a, err := n.Store().Adopted()
+	if err != nil {
+		return false, err
+	}
+	was := a.Containers[c.Spec.Labels[LabelService]]
+	if was.Restart != containers.RestartNo || !n.hasUnit(was.Name) {
+		return true, nil
+	}
+	_, err = os.Lstat(n.dropIn(was.Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return true, err
 }
 
 // Return gives a container of generation 0 back to what made it: with its name if that is free, its

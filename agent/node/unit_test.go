@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -88,4 +89,45 @@ func TestHoldUnitAgain(t *testing.T) {
 		systemd.read[path] = "[Unit]\n"
 	}
 	reloads(1, false)
+}
+
+// The policy of a container that systemd starts says nothing. Without a unit, nothing else does.
+func TestIsHeld(t *testing.T) {
+	const no, always = containers.RestartNo, containers.RestartAlways
+	for name, c := range map[string]struct {
+		was, now   containers.Restart
+		unit, hold bool
+		want       bool
+	}{
+		"the engine starts it again":      {always, always, false, false, false},
+		"it does not any longer":          {always, no, false, false, true},
+		"systemd starts it again":         {no, no, true, false, false},
+		"systemd does not any longer":     {no, no, true, true, true},
+		"both did, the engine still does": {always, always, true, true, false},
+		"both did":                        {always, no, true, true, true},
+		"nothing ever did":                {no, no, false, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, container, _ := unitNode(t)
+			a, err := n.Store().Adopted()
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Containers["nova-compute"] = generation.Container{ID: container.ID, Name: "nova_compute", Restart: c.was}
+			err = n.Store().SetAdopted(a)
+			if !c.unit {
+				err = errors.Join(err, os.Remove(n.Path("/etc/systemd/system/kolla-nova_compute-container.service")))
+			}
+			if c.hold {
+				err = errors.Join(err, n.Hold(t.Context(), container))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			container.Spec.Restart = c.now
+			if held, err := n.IsHeld(container); err != nil || held != c.want {
+				t.Errorf("%v, %v", held, err)
+			}
+		})
+	}
 }

@@ -168,3 +168,25 @@ func TestReturnUndoneWithoutItsRecord(t *testing.T) {
 		}
 	}
 }
+
+// The recovery of an adoption ends only what was told to stop, which the policy of a container that
+// systemd starts does not say.
+func TestToldToStopBeforeItsUnitWasHeld(t *testing.T) {
+	n, _ := kollaNode(t)
+	n.write("etc/systemd/system/kolla-kolla_a-container.service", "")
+	tx := newTransaction(n.node, nil, generation.Generation{})
+	tx.recovering = true
+	tx.previous["a"] = []string{"id-kolla_a"}
+	told := func(want string) {
+		t.Helper()
+		if got, err := tx.toldToStop(t.Context(), group{{name: "a"}}); err != nil || got != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	told("")
+	c, err := n.node.Engine.Inspect(t.Context(), "id-kolla_a")
+	if err := errors.Join(err, n.node.Hold(t.Context(), c)); err != nil {
+		t.Fatal(err)
+	}
+	told("a")
+}

@@ -183,13 +183,21 @@ func (t *transaction) toldToStop(ctx context.Context, g group) (string, error) {
 			if err != nil || c.State != containers.StateRunning || !t.node.Host.Runs(c.PID, c.ID) {
 				continue
 			}
-			if c.Spec.Restart == containers.RestartNo {
-				return m.name, nil
+			if told, err := t.mayBeTold(c); !told || err != nil {
+				return "", err
 			}
-			return "", nil
+			return m.name, nil
 		}
 	}
 	return "", nil
+}
+
+// mayBeTold reports whether a cutover has kept anything from restarting a container.
+func (t *transaction) mayBeTold(c containers.Container) (bool, error) {
+	if node.IsAdopted(c) {
+		return t.node.IsHeld(c)
+	}
+	return c.Spec.Restart == containers.RestartNo, nil
 }
 
 // revive starts the container of a service that ran before the cutover, and still does if
