@@ -19,11 +19,21 @@ func (t *transaction) refuse(reason error) error {
 	if t.options.Force {
 		return t.warn("", "continuing with --force: %w", reason)
 	}
-	command := "upgrade"
-	if t.target.Recalled {
-		command = "rollback"
+	return fmt.Errorf("%w; `kollet %s --force` continues regardless", reason, t.command())
+}
+
+// command is the command that has --force and that the target is of. A bootstrap has no such flag, and
+// an upgrade does the same.
+func (t *transaction) command() string {
+	switch {
+	case t.target.Returns:
+		return "rollback 0"
+	case t.target.Recalled:
+		return "rollback"
+	case t.target.Reason == "adopt":
+		return "adopt"
 	}
-	return fmt.Errorf("%w; `kollet %s --force` continues regardless", reason, command)
+	return "upgrade"
 }
 
 // warn reports a warning, about a service if one is named, and records it for the

@@ -54,3 +54,18 @@ func TestRefuse(t *testing.T) {
 		})
 	}
 }
+
+// The command that continues is the one that was refused.
+func TestCommandThatContinues(t *testing.T) {
+	for want, c := range map[string]target.Target{
+		"upgrade":    {Reason: "upgrade --tag adopt"},
+		"adopt":      {Reason: "adopt"},
+		"rollback":   {Reason: "rollback to 3", Recalled: true},
+		"rollback 0": {Reason: "rollback to 0", Recalled: true, Returns: true},
+	} {
+		tx := &transaction{target: &c}
+		if err := tx.refuse(errors.New("no")); err == nil || err.Error() != "no; `kollet "+want+" --force` continues regardless" {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
