@@ -186,11 +186,24 @@ func (n *Node) Return(ctx context.Context, c containers.Container, named bool) e
 			return err
 		}
 	}
-	if err := n.Engine.Start(ctx, c.ID); err != nil {
+	err = n.Engine.Start(ctx, c.ID)
+	if name != was.Name {
 		return err
 	}
-	if name != was.Name {
-		return nil
+	if err != nil {
+		return errors.Join(err, n.letGo(ctx, was.Name)) // kolla-ansible may replace it
 	}
 	return n.releaseUnit(ctx, was.Name)
+}
+
+// LetGo gives the unit of a container of generation 0 back that was removed: kolla-ansible may create
+// it again. For another container it does nothing.
+func (n *Node) LetGo(ctx context.Context, id string) error {
+	a, err := n.Store().Adopted()
+	for _, was := range a.Containers {
+		if was.ID == id && err == nil {
+			err = errors.Join(n.settleUnit(ctx, was.Name), n.letGo(ctx, was.Name))
+		}
+	}
+	return err
 }

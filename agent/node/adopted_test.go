@@ -17,8 +17,9 @@ import (
 // fakeEngine has containers, and records their updates and starts.
 type fakeEngine struct {
 	containers.Engine
-	all  []containers.Container
-	done []string
+	all    []containers.Container
+	done   []string
+	broken error // of every start
 }
 
 func (e *fakeEngine) List(_ context.Context, labels map[string]string) ([]containers.Container, error) {
@@ -41,7 +42,7 @@ func (e *fakeEngine) Update(_ context.Context, id, name string, restart containe
 
 func (e *fakeEngine) Start(_ context.Context, id string) error {
 	e.done = append(e.done, "start "+id)
-	return nil
+	return e.broken
 }
 
 // adoptedNode is a node that was taken over: libvirt's container was removed since, iscsid has the

@@ -80,19 +80,23 @@ func (n *Node) hasRead(ctx context.Context, container string) bool {
 
 // releaseUnit undoes holdUnit, and has the unit follow the container, which runs.
 func (n *Node) releaseUnit(ctx context.Context, container string) error {
+	if err := n.letGo(ctx, container); err != nil || !n.hasUnit(container) { // no longer
+		return err
+	}
+	return n.systemctl(ctx, "start", unitOf(container))
+}
+
+// letGo undoes holdUnit, and starts nothing.
+func (n *Node) letGo(ctx context.Context, container string) error {
 	path := n.dropIn(container)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	_ = os.Remove(filepath.Dir(path)) // it may have other drop-ins
-
-	if !n.hasUnit(container) { // no longer
+	if !n.hasUnit(container) {
 		return nil
 	}
-	if err := n.systemctl(ctx, "daemon-reload"); err != nil {
-		return err
-	}
-	return n.systemctl(ctx, "start", unitOf(container))
+	return n.systemctl(ctx, "daemon-reload")
 }
 
 // settleTime is how long a unit may take to notice that its container has stopped.

@@ -131,3 +131,34 @@ func TestIsHeld(t *testing.T) {
 		})
 	}
 }
+
+// A container that cannot be started, or was removed, leaves its unit to kolla-ansible, which may create
+// another. Nothing starts the unit.
+func TestLetGo(t *testing.T) {
+	for name, give := range map[string]func(n *Node, e *fakeEngine, c containers.Container) error{
+		"cannot be started": func(n *Node, e *fakeEngine, c containers.Container) error {
+			e.broken = errors.New("no space left")
+			if err := n.Return(t.Context(), c, true); !errors.Is(err, e.broken) {
+				return err
+			}
+			return nil
+		},
+		"removed": func(n *Node, _ *fakeEngine, c containers.Container) error {
+			return errors.Join(n.LetGo(t.Context(), "another"), n.LetGo(t.Context(), c.ID))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, c, systemd := unitNode(t)
+			if err := n.Hold(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			systemd.did = nil
+			if err := give(n, n.Engine.(recognising).Engine.(*fakeEngine), c); err != nil {
+				t.Error(err)
+			}
+			if len(systemd.read) > 0 || strings.Join(systemd.did, ", ") != "daemon-reload" {
+				t.Errorf("it did %q, systemd has read %q", systemd.did, systemd.read)
+			}
+		})
+	}
+}

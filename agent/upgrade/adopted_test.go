@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -189,4 +190,28 @@ func TestToldToStopBeforeItsUnitWasHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	told("a")
+}
+
+// A container of generation 0 that was removed while an adoption ran has left its unit held: without
+// that, kolla-ansible can create it again.
+func TestRemovedBeforeItReturns(t *testing.T) {
+	n, engine := kollaNode(t)
+	n.write("etc/systemd/system/kolla-kolla_a-container.service", "")
+	c, err := n.node.Engine.Inspect(t.Context(), "id-kolla_a")
+	if err := errors.Join(err, n.node.Hold(t.Context(), c)); err != nil {
+		t.Fatal(err)
+	}
+	engine.all = nil
+	from, err := n.node.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := newTransaction(n.node, nil, from)
+	tx.previous["a"] = []string{"id-kolla_a"}
+	if err := tx.revive(t.Context(), member{name: "a", old: from.Services[0]}, false); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(n.dir + "/etc/systemd/system/kolla-kolla_a-container.service.d"); err == nil {
+		t.Error("the unit is held")
+	}
 }

@@ -287,6 +287,9 @@ func (t *transaction) ranBefore(ctx context.Context, m member) ([]containers.Con
 		c, err := t.node.Engine.Inspect(ctx, id)
 		if errors.Is(err, containers.ErrNotFound) || err == nil && c.State == containers.StateRemoving {
 			t.node.Note(m.name, "the container that ran before was removed manually; %s", t.recreate())
+			if err := t.node.LetGo(ctx, id); err != nil {
+				t.node.Note(m.name, "warning: %v", err)
+			}
 			continue
 		}
 		if err != nil {
