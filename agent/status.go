@@ -79,7 +79,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		c, err := a.node.Container(ctx, s.Name, s.Origin)
 		switch {
 		case errors.Is(err, containers.ErrNotFound):
-			row.State, row.Why = "missing", "run `kollet verify`, then `kollet upgrade` to repair it"
+			row.State, row.Why = "missing", a.node.Repair(s, "", "run `kollet verify`, then `kollet upgrade` to repair it")
 		case err != nil:
 			row.State, row.Why = "unknown", err.Error()
 		default:
@@ -123,7 +123,7 @@ func (a *Agent) health(ctx context.Context, c containers.Container, s generation
 		return "restarting", err.Error() + "; `kollet logs " + s.Name + "` may show why"
 	}
 	if c.State != containers.StateRunning {
-		return "unknown", "it is " + c.Condition() + "; run `kollet upgrade`, which replaces it"
+		return "unknown", "it is " + c.Condition() + "; " + a.node.Repair(s, c.State, "run `kollet upgrade`, which replaces it")
 	}
 	if err := health.Try(ctx, health.Of(a.node.Engine, a.node.Host, c, s.User), s.Healthcheck); err != nil {
 		return "unhealthy", target.RedactorOf(a.node).Text(err.Error())

@@ -215,3 +215,24 @@ func TestExecInAPausedContainer(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// On a node that kolla-ansible runs, no upgrade is advised: it is refused.
+func TestStatusOfANodeOfKolla(t *testing.T) {
+	n := node.Node{Root: t.TempDir(), Name: "compute-1", Host: host.Real(), Engine: pausedEngine{}}
+	services := []generation.Service{{Name: "one"}}
+	err := n.Store().SetAdopted(generation.Adopted{
+		Generation: generation.Generation{Services: services}, Containers: map[string]generation.Container{"one": {ID: "1", Name: "kolla_one"}},
+	})
+	g := generation.Generation{Number: 2, Services: services}
+	if err := errors.Join(err, n.Store().Write(g, nil, func(string) error { return nil }), n.Store().SetCurrent(2)); err != nil {
+		t.Fatal(err)
+	}
+	const want = "kolla-ansible runs it: `docker unpause kolla_one` resumes it; `kollet adopt` then takes the node over"
+	s, err := New(n).Status(t.Context())
+	if err != nil || len(s.Services) != 1 || s.Services[0].Why != "it is paused; "+want {
+		t.Errorf("%+v, %v", s.Services, err)
+	}
+	if _, err := New(n).Exec(t.Context(), "one", containers.Exec{Argv: []string{"true"}, Stderr: io.Discard}); err == nil || err.Error() != "one is paused; "+want {
+		t.Errorf("got %v", err)
+	}
+}

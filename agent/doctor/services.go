@@ -37,15 +37,17 @@ func Unhealthy(ctx context.Context, n *node.Node, services []generation.Service)
 	return found
 }
 
-// stoppedError says why a service does not run. That is drift, so an upgrade repairs it.
-type stoppedError struct{ why string }
+// stoppedError says why a service does not run, and how to repair that. It is drift, so an upgrade does.
+type stoppedError struct{ why, remedy string }
+
+const replaces = "run `kollet upgrade`, which replaces it"
 
 func (e stoppedError) Error() string { return e.why }
 
 func healthyNow(ctx context.Context, n *node.Node, s generation.Service) error {
 	c, err := n.Container(ctx, s.Name, s.Origin)
 	if errors.Is(err, containers.ErrNotFound) {
-		return stoppedError{"it has no container"}
+		return stoppedError{"it has no container", n.Repair(s, "", replaces)}
 	}
 	if err != nil {
 		return err
@@ -54,7 +56,7 @@ func healthyNow(ctx context.Context, n *node.Node, s generation.Service) error {
 		return err
 	}
 	if c.State != containers.StateRunning {
-		return stoppedError{"its container is " + c.Condition()}
+		return stoppedError{"its container is " + c.Condition(), n.Repair(s, c.State, replaces)}
 	}
 	probes := slices.Clone(s.Healthcheck)
 	for i, p := range probes {
@@ -95,8 +97,8 @@ func checkServices(ctx context.Context, n *node.Node, services []generation.Serv
 }
 
 func remedyFor(service string, why error) string {
-	if _, stopped := errors.AsType[stoppedError](why); stopped {
-		return "run `kollet upgrade`, which replaces it"
+	if e, stopped := errors.AsType[stoppedError](why); stopped {
+		return e.remedy
 	}
 	return "an upgrade that does not replace it is refused; `kollet logs " + service + "` may show why"
 }

@@ -54,6 +54,21 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
+// No upgrade repairs what kolla-ansible runs.
+func TestRemedyOnANodeOfKolla(t *testing.T) {
+	n := &node.Node{Root: t.TempDir(), Name: "compute-1", Host: host.Real(), Engine: engine{all: []containers.Container{
+		{ID: "a", State: containers.StateExited},
+	}}}
+	services := []generation.Service{{Name: "a"}}
+	if err := n.Store().SetAdopted(generation.Adopted{Generation: generation.Generation{Services: services}, Containers: map[string]generation.Container{"a": {ID: "a", Name: "kolla_a"}}}); err != nil {
+		t.Fatal(err)
+	}
+	sick := Unhealthy(t.Context(), n, services)
+	if got := remedyFor("a", sick["a"]); !strings.HasPrefix(got, "kolla-ansible runs it: `docker start kolla_a` starts it, or ") {
+		t.Errorf("%v: %s", sick["a"], got)
+	}
+}
+
 // An engine's own error says how to start it.
 func TestEngineDown(t *testing.T) {
 	for err, want := range map[error]string{errors.New("broken"): "start the container engine", containers.ErrUnreachable: ""} {

@@ -215,3 +215,30 @@ func TestRemovedBeforeItReturns(t *testing.T) {
 		t.Error("the unit is held")
 	}
 }
+
+// Neither a rollback of an adoption nor a return to generation 0 advises an upgrade, which is refused.
+func TestRecreateOnANodeOfKolla(t *testing.T) {
+	n, engine := kollaNode(t)
+	n.node.Name = "compute-1"
+	for _, number := range []int{0, 4} { // before it is taken over, and after it was given back
+		tx := newTransaction(n.node, nil, generation.Generation{Number: number, Services: []generation.Service{{Name: "a"}}})
+		if got, want := tx.recreate(), "`kolla-ansible deploy --limit compute-1` creates a new container, and `kollet adopt` then takes the node over"; got != want {
+			t.Errorf("generation %d: %s", number, got)
+		}
+	}
+	engine.all = nil
+	tx := newTransaction(n.node, nil, generation.Generation{Number: 3})
+	tx.to, tx.target = generation.Generation{Number: 4, Services: []generation.Service{{Name: "a"}}}, &target.Target{}
+	j, err := journal.Create(n.node.Journals(), journal.Record{To: 4}, n.node.Host.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	tx.journal = j
+	if err := tx.tidy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if tx.broken == nil || !strings.HasSuffix(tx.broken.Error(), "; `kolla-ansible deploy --limit compute-1` creates a new container") {
+		t.Errorf("got %v", tx.broken)
+	}
+}

@@ -266,8 +266,11 @@ func (t *transaction) engineAnswers(ctx context.Context) bool {
 }
 
 // recreate says how to replace a container to which a rollback cannot go back: an upgrade goes to
-// what the node file says, which may fail again.
+// what the node file says, which may fail again. None is possible on a node that kolla-ansible runs.
 func (t *transaction) recreate() string {
+	if t.from.Adopted() {
+		return t.node.Redeploy() + " creates a new container, and `kollet adopt` then takes the node over"
+	}
 	if t.from.Number == 0 {
 		return "`kollet upgrade` creates a new container"
 	}

@@ -39,7 +39,11 @@ func (t *transaction) tidy(ctx context.Context) error {
 			return fmt.Errorf("promote %s: %w", s.Name, err)
 		}
 		if err != nil { // there is no way back: the node stays on this generation
-			t.broken = errors.Join(t.broken, fmt.Errorf("promote %s: %w; `kollet upgrade` creates a new container", s.Name, err))
+			creates := "`kollet upgrade`"
+			if s.Origin == 0 {
+				creates = t.node.Redeploy()
+			}
+			t.broken = errors.Join(t.broken, fmt.Errorf("promote %s: %w; %s creates a new container", s.Name, err, creates))
 		}
 	}
 	if err := t.node.Store().SetCurrent(t.to.Number); err != nil {
