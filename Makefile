@@ -146,7 +146,7 @@ unit: build guest ## all unit tests, also those that need root and daemons
 	test/make/gotest.sh $(unit-flags) $$($(parts))
 
 e2e: build guest images ## the end-to-end tests
-	test/make/gotest.sh -timeout 60m ./test/computenode ./test/e2e ./test/faults ./test/fleet
+	test/make/gotest.sh -timeout 60m ./test/computenode ./test/fleet ./test/e2e ./test/faults
 
 test-long: build guest images ## what make test shortens: kills after every record, and the end-to-end tests on each engine; two hours
 	KOLLET_TEST_LONG=yes test/make/gotest.sh -count=1 -v -timeout 4h ./test/computenode ./test/e2e
