@@ -124,7 +124,7 @@ func (n *Node) settleUnit(ctx context.Context, container string) error {
 }
 
 // UnitRestarts returns how often systemd has started a container again that had exited, since its
-// unit was started. The engine knows nothing of these starts.
+// unit was started. The engine counts only its own.
 func (n *Node) UnitRestarts(ctx context.Context, container string) (int, error) {
 	if !n.hasSystemd() || !n.hasUnit(container) {
 		return 0, nil

@@ -188,7 +188,7 @@ func TestDocker(t *testing.T) {
 
 	// A reboot removes what is below /run.
 	t.Run("directories of /run", func(t *testing.T) {
-		volatile, err := os.MkdirTemp("/run", "kollet-test-")
+		volatile, err := os.MkdirTemp("/run", "kollet-test-") //nolint:usetesting // it must be below /run
 		must(t, err)
 		defer os.RemoveAll(volatile)
 		lasting := t.TempDir()
