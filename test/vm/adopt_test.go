@@ -192,7 +192,7 @@ func (n *node) answers(container, word string) {
 	ask := []string{"docker", "exec", container, "tiny", "ask", fmt.Sprint("127.0.0.1:", kollaContainers[word])}
 	for deadline := time.Now().Add(workTime); ; time.Sleep(time.Second) {
 		a := n.do(ask...)
-		if a.Status == 0 && strings.TrimSpace(a.Stdout) == word {
+		if a.Status == 0 && slices.Contains(strings.Fields(a.Stdout), word) {
 			return
 		}
 		if time.Now().After(deadline) {
