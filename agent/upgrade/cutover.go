@@ -147,6 +147,9 @@ func (t *transaction) stopNew(ctx context.Context, m member) error {
 	c, err := t.node.Container(ctx, m.name, m.new.Origin)
 	if errors.Is(err, containers.ErrNotFound) && (m.old.Name == "" || m.old.Origin > 0) {
 		c, err = t.node.Container(ctx, m.name, 0) // see standIn
+		if err == nil && c.State.Stopped() {
+			return nil
+		}
 	}
 	if errors.Is(err, containers.ErrNotFound) {
 		return nil
