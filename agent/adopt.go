@@ -31,10 +31,15 @@ func (a *Agent) ProposeAdoption(ctx context.Context, opts adopt.Options) (adopt.
 	return proposal, err
 }
 
-// WriteProposed writes a proposed node file, unless there is one.
+// WriteProposed writes a proposed node file, unless there is one. If the node cannot be taken over, it
+// only says that nothing is written: the proposal says why.
 func (a *Agent) WriteProposed(p adopt.Proposal) error {
 	err := p.Write(a.node)
-	if err == nil {
+	switch {
+	case len(p.Blocked) > 0:
+		a.node.Note("", "%v", err)
+		return nil
+	case err == nil:
 		a.node.Note("", "wrote %s", a.node.NodeFilePath())
 	}
 	return err

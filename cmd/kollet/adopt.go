@@ -78,11 +78,11 @@ func (o *adoptFlags) propose(ctx context.Context, n *agent.Agent, _ []string) (v
 	if err != nil {
 		return nil, err
 	}
-	if o.write { // if something cannot be taken over, this says that nothing is written
-		return view.Adoption(proposal), n.WriteProposed(proposal)
+	if o.write {
+		err = n.WriteProposed(proposal)
 	}
-	if len(proposal.Blocked) > 0 {
-		return view.Adoption(proposal), statusError(exitFailed)
+	if err == nil && len(proposal.Blocked) > 0 {
+		err = statusError(exitFailed)
 	}
-	return view.Adoption(proposal), nil
+	return view.Adoption(proposal), err
 }
