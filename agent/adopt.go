@@ -82,6 +82,9 @@ func (a *Agent) Adopt(ctx context.Context, opts adopt.Options, unit *firstboot.U
 	if len(proposal.Blocked) > 0 {
 		return upgrade.Result{}, BlockedError{proposal}
 	}
+	for _, f := range proposal.Unwritten() {
+		a.node.Note("", "warning: unless the node file takes care of it: %s", f)
+	}
 	if err := proposal.WriteMissing(a.node); err != nil {
 		return upgrade.Result{}, err
 	}

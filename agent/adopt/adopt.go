@@ -231,8 +231,7 @@ func propose(n *node.Node, taken []found, stays []Finding) (Proposal, error) {
 		return p, err
 	}
 	if own {
-		p.Differs = append(p.Differs, slices.DeleteFunc(slices.Clone(p.Blocked), func(f Finding) bool { return !f.unwritten })...)
-		p.Blocked = slices.DeleteFunc(p.Blocked, func(f Finding) bool { return f.unwritten })
+		p.allow()
 	}
 	like(services, known)
 	images := common(services)
@@ -251,6 +250,22 @@ func propose(n *node.Node, taken []found, stays []Finding) (Proposal, error) {
 	comment(&end, "Not possible, because of", p.Blocked)
 	p.NodeFile += end.String()
 	return p, nil
+}
+
+// allow lets pass what only the proposed node file cannot say, on a node that has another.
+func (p *Proposal) allow() {
+	for _, f := range p.Blocked {
+		if f.unwritten {
+			f.Remedy = ""
+			p.Differs = append(p.Differs, f)
+		}
+	}
+	p.Blocked = slices.DeleteFunc(p.Blocked, func(f Finding) bool { return f.unwritten })
+}
+
+// Unwritten is what the proposed node file cannot say. It is up to the node's own to say it.
+func (p Proposal) Unwritten() []Finding {
+	return slices.DeleteFunc(slices.Clone(p.Differs), func(f Finding) bool { return !f.unwritten })
 }
 
 // ownFile is the remedy for what a proposed node file cannot say.

@@ -51,6 +51,21 @@ func cgroups(container, own string) files {
 	}
 }
 
+// listensAsLibvirt has this process listen at a socket of libvirt, until the test ends.
+func listensAsLibvirt(t *testing.T, run, socket string) net.Listener {
+	t.Helper()
+	path := filepath.Join(run, "libvirt", socket)
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
 // The process that listens at libvirt's socket is this test.
 func TestHostLibvirt(t *testing.T) {
 	running := []containers.Container{{ID: "abc", PID: 100, State: containers.StateRunning}}
@@ -75,15 +90,7 @@ func TestHostLibvirt(t *testing.T) {
 			h := machine(t, c.files)
 			h.Run = t.TempDir() // a socket's path is short
 			if c.socket != "" {
-				path := filepath.Join(h.Run, "libvirt", c.socket)
-				if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				l, err := net.Listen("unix", path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer l.Close()
+				listensAsLibvirt(t, h.Run, c.socket)
 			}
 			got := hostDaemons[0].check(t.Context(), &node.Node{Host: h, Engine: engine{all: c.all}})
 			if got.Level != c.want {
@@ -110,15 +117,8 @@ func (e notOwn) List(_ context.Context, labels map[string]string) ([]containers.
 func TestKollaLibvirt(t *testing.T) {
 	h := machine(t, cgroups("/docker/abc", "/docker/abc"))
 	h.Run = t.TempDir()
-	path := filepath.Join(h.Run, "libvirt", "libvirt-sock")
-	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := listensAsLibvirt(t, h.Run, "libvirt-sock")
+	path := l.Addr().String()
 	for text, env := range map[string]map[string]string{
 		"kolla-ansible's container nova_libvirt listens at " + path:                                             {"KOLLA_SERVICE_NAME": "nova-libvirt"},
 		fmt.Sprintf("process %d, which is in none of this node's containers, listens at %s", os.Getpid(), path): nil,
@@ -136,14 +136,7 @@ func TestKollaLibvirt(t *testing.T) {
 func TestLibvirtExitsMeanwhile(t *testing.T) {
 	h := machine(t, cgroups("/docker/abc", "/docker/abc"))
 	h.Run = t.TempDir()
-	path := filepath.Join(h.Run, "libvirt", "libvirt-sock")
-	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listensAsLibvirt(t, h.Run, "libvirt-sock")
 	exits := func() { _ = l.Close() }
 	got := hostDaemons[0].check(t.Context(), &node.Node{Host: h, Engine: engine{listed: exits}})
 	if got.Level != Fine {
