@@ -65,7 +65,7 @@ func (a *Agent) Adopt(ctx context.Context, opts adopt.Options, unit *firstboot.U
 		return upgrade.Result{}, err
 	}
 	defer unlock()
-	if _, err := upgrade.RecoverLocked(ctx, a.node); err != nil {
+	if _, err := upgrade.RecoverFirst(ctx, a.node); err != nil {
 		return upgrade.Result{}, err
 	}
 	current, err := a.node.Current()

@@ -76,9 +76,21 @@ func unpromoted(t *testing.T) {
 	}
 	ended(r)
 
-	if err := os.WriteFile(written, before, 0o600); err != nil {
-		t.Fatal(err)
+	again := func() {
+		t.Helper()
+		if err := os.WriteFile(written, before, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	again()
+	var notes []string
+	n.Report = func(e node.Event) { notes = append(notes, e.Text) }
+	if r, err = RecoverFirst(t.Context(), n); err != nil || len(notes) == 0 || !strings.HasPrefix(notes[len(notes)-1], "generation 2 is committed, but promote a: ") {
+		t.Errorf("got %v, and the notes %q", err, notes)
+	}
+	ended(r)
+
+	again()
 	e.err = nil
 	r, err = recoverLocked(t.Context(), n, (*transaction).complete)
 	if err != nil {

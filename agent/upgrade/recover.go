@@ -84,6 +84,22 @@ func RecoverLocked(ctx context.Context, n *node.Node) (Recovery, error) {
 	return r, withStopped(ctx, n, err)
 }
 
+// RecoverFirst is RecoverLocked before an upgrade, which repairs what cannot be started after
+// a commit: that is only reported.
+func RecoverFirst(ctx context.Context, n *node.Node) (Recovery, error) {
+	r, err := recoverFirst(ctx, n)
+	return r, withStopped(ctx, n, err)
+}
+
+func recoverFirst(ctx context.Context, n *node.Node) (Recovery, error) {
+	r, err := recoverLocked(ctx, n, (*transaction).completeOrLeave)
+	if err != nil && r.broken != nil {
+		n.Note("", "%v", err)
+		return r, nil
+	}
+	return r, err
+}
+
 // recoverLocked recovers, with a function that does what follows a commit.
 func recoverLocked(ctx context.Context, n *node.Node, complete func(*transaction, context.Context) error) (Recovery, error) {
 	if err := n.GuestFinder().Thaw(); err != nil { // see endFrozen

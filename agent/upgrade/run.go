@@ -51,12 +51,9 @@ func RunLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Reso
 }
 
 func runLocked(ctx context.Context, n *node.Node, t *target.Target, resolve Resolve, o Options) (Result, error) {
-	recovery, err := recoverLocked(ctx, n, (*transaction).completeOrLeave)
-	if err != nil && recovery.broken == nil {
+	recovery, err := recoverFirst(ctx, n)
+	if err != nil {
 		return Result{}, err
-	}
-	if err != nil { // this upgrade repairs it
-		n.Note("", "%v", err)
 	}
 	current := recovery.generation
 	if recovery.Found {
