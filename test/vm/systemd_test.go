@@ -19,13 +19,16 @@ func TestUnderSystemd(t *testing.T) {
 		name: "systemd", seed: "nocloud", direct: true, memory: 3072, nodeFile: tinyNode("v1"),
 		tools: func(dir string) {
 			tinyImages(t)(dir)
-			placeTests(t, filepath.Join(dir, "checkout"), "e2e", "faults")
+			placeTests(t, filepath.Join(dir, "checkout"), "e2e", "faults", onDocker, onContainerd)
 		},
 	})
 	n.powerOn()
 	n.firstBoot()
 	contains(t, n.must("stat", "--file-system", "--format", "%T", "/sys/fs/cgroup"), "cgroup2fs")
 	n.must("cp", "-r", toolsDir+"/checkout", checkout)
+	n.must("cp", filepath.Join(checkout, "bin/busybox"), "/bin/busybox") // it is in the tests' image
+	n.test(t, onDocker, "TestConformance/dimensions")
+	n.test(t, onContainerd, "TestConformance/dimensions")
 	n.test(t, "e2e", "TestTinyGuests")
 	// On a machine that is emulated each attempt takes longer, and may take a minute.
 	const slow = "KOLLET_CHAOS_START_PERIOD=3m"
@@ -35,6 +38,12 @@ func TestUnderSystemd(t *testing.T) {
 
 // checkout has programs and tests on the node where a checkout has them.
 const checkout = "/var/tmp/checkout"
+
+// Packages beside test.
+const (
+	onDocker     = "../containers/docker"
+	onContainerd = "../containers/containerd"
+)
 
 // placeTests puts tests of packages below test into a directory, and what they would build
 // before they run.
@@ -46,7 +55,9 @@ func placeTests(t *testing.T, dir string, packages ...string) {
 	for _, name := range []string{"kollet", "kollet-faults", "kollet-start"} {
 		copyFile(t, filepath.Join(dir, "bin", name), program(t, name))
 	}
-	copyFile(t, filepath.Join(dir, "bin/docker-registry"), "/usr/bin/docker-registry") // the node image has none
+	for _, path := range []string{"/usr/bin/docker-registry", "/bin/busybox"} { // the node image has none
+		copyFile(t, filepath.Join(dir, "bin", filepath.Base(path)), path)
+	}
 	check(t, os.WriteFile(filepath.Join(dir, "bin/tiny"), image.Program(t), 0o755))
 	_, err := model.NewVerifier(t.Context(), filepath.Join(dir, "model"))
 	check(t, err)
@@ -60,7 +71,7 @@ func placeTests(t *testing.T, dir string, packages ...string) {
 // test runs a test of another package on the node, which is its machine. It has a network of
 // its own, because the node's services use the same ports. settings are for its environment.
 func (n *node) test(t *testing.T, name, test string, settings ...string) {
-	t.Run(test, func(t *testing.T) {
+	t.Run(filepath.Base(name)+" "+test, func(t *testing.T) {
 		dir := func(path string) string { return filepath.Join(checkout, path) }
 		argv := append([]string{
 			"unshare", "--net", "--", "sh", "-c", `ip link set lo up && cd "$0" && exec env "$@"`, dir("test/" + name),
