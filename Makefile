@@ -255,12 +255,13 @@ corpus: ## commit what make fuzz found and reaches more code
 	test/make/fuzz.sh keep
 
 bench: build images ## measure gaps BENCH_ROUNDS (30) times, and more, into build/bench
-	@test/make/deps.sh docker-compose podman
+	@test/make/deps.sh docker-compose dumb-init podman
 	go test -run '^$$' -bench . -timeout 60m $$(grep -rl '^func Benchmark' --include=*_test.go agent cmd configs containers | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 	$(measure) 'Gap|Timeline|NothingToDo|Size' -benchtime $(BENCH_ROUNDS)x
 	$(measure) 'Whole|Memory' -benchtime 5x
 	$(measure) 'Scale' -benchtime 1x
 	$(measure) 'Real' -benchtime 3x
+	$(measure) 'KollaStart' -benchtime 15x
 	go run $(BENCHSTAT) -table engine -row .name -col /way build/bench/gap-*.txt | tee build/bench/gap.benchstat
 	go run $(BENCHSTAT) -table engine -row /service -col /way build/bench/real-*.txt | tee build/bench/real.benchstat
 

@@ -32,6 +32,7 @@ const (
 var ports = map[string]int{
 	gatedUpgrade: 7001, removeFirst: 7002, createFirst: 7003, bareProcess: 7004,
 	taskFirst: 7005, dockerCompose: 7006, podmanReplace: 7007,
+	ownEntrypoint: 7008, kollaStart: 7009,
 }
 
 func addressOf(way string) string { return fmt.Sprintf("127.0.0.1:%d", ports[way]) }
