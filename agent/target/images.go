@@ -123,8 +123,11 @@ func applyImage(s *generation.Service, image containers.Image) {
 		}
 	}
 	s.Argv, s.Command = slices.Concat(entrypoint, command), nil
-	if len(s.Spec.Entrypoint) == 0 && slices.Equal(image.Command, []string{node.KollaStart}) {
+	switch own := s.Spec.Entrypoint; {
+	case len(own) == 0 && slices.Equal(image.Command, []string{node.KollaStart}):
 		s.Argv, s.Command = slices.Concat(image.Entrypoint, image.Command), s.Spec.Command
+	case len(own) > 0 && own[len(own)-1] == node.KollaStart: // which takes no arguments
+		s.Argv, s.Command = own, s.Spec.Command
 	}
 	s.User = cmp.Or(s.Spec.User, image.User)
 	s.StopSignal = cmp.Or(s.Spec.StopSignal, image.StopSignal, "SIGTERM")

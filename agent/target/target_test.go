@@ -31,6 +31,7 @@ func TestApplyImage(t *testing.T) {
 		"kolla":                  {kolla, nil, []string{"nova-compute", "-v"}, "dumb-init --single-child -- kolla_start", "nova-compute -v"},
 		"kolla, without":         {kolla, nil, nil, "dumb-init --single-child -- kolla_start", ""},
 		"kolla, own entrypoint":  {kolla, []string{"nova-compute"}, []string{"-v"}, "nova-compute -v", ""},
+		"kolla, its entrypoint":  {kolla, []string{"dumb-init", "--", "kolla_start"}, []string{"nova-compute"}, "dumb-init -- kolla_start", "nova-compute"},
 		"kolla, no entrypoint":   {containers.Image{Command: []string{"kolla_start"}}, nil, []string{"a"}, "kolla_start", "a"},
 		"as the image has it":    {plain, nil, nil, "/entry serve", ""},
 		"command":                {plain, nil, []string{"check"}, "/entry check", ""},
