@@ -17,7 +17,7 @@ import (
 // service of the profile.
 type hostDaemon struct {
 	name    string   // of the check
-	service string   // it matters only where the node file has this service; empty: always
+	service string   // it matters only where the node file has this service; empty: one with guests
 	sockets []string // below /run, or abstract; the host's and the service's are the same
 	remedy  string
 }
@@ -44,7 +44,8 @@ var hostDaemons = []hostDaemon{
 func checkHostDaemons(ctx context.Context, n *node.Node, services []generation.Service) []Check {
 	var checks []Check
 	for _, d := range hostDaemons {
-		if d.service == "" || slices.ContainsFunc(services, func(s generation.Service) bool { return s.Name == d.service }) {
+		inPlace := func(s generation.Service) bool { return s.Name == d.service || d.service == "" && s.Guests != nil }
+		if slices.ContainsFunc(services, inPlace) {
 			checks = append(checks, d.check(ctx, n))
 		}
 	}

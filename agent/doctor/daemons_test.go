@@ -12,6 +12,7 @@ import (
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -152,7 +153,11 @@ func TestHostDaemons(t *testing.T) {
 		h.Run = t.TempDir()
 		var of []generation.Service
 		for _, name := range services {
-			of = append(of, generation.Service{Name: name})
+			s := generation.Service{Name: name}
+			if name == "nova-libvirt" {
+				s.Guests = &nodefile.Guests{}
+			}
+			of = append(of, s)
 		}
 		var said []string
 		for _, c := range checkHostDaemons(t.Context(), &node.Node{Host: h, Engine: engine{all: all}}, of) {
@@ -171,10 +176,11 @@ func TestHostDaemons(t *testing.T) {
 		services []string
 		want     string
 	}{
-		{"no service in its place", nil, []string{"nova-compute"}, "host libvirt: ok"},
-		{"the host's", nil, []string{"iscsid"}, "host libvirt: ok, host iscsid: problem"},
-		{"the node's", []containers.Container{{ID: "abc", PID: 100, State: containers.StateRunning}}, []string{"iscsid"}, "host libvirt: ok, host iscsid: ok"},
-		{"another one's", nil, []string{"multipathd"}, "host libvirt: ok, host multipathd: ok"},
+		{"no service in its place", nil, []string{"nova-compute"}, ""},
+		{"the node has libvirt", nil, []string{"nova-libvirt"}, "host libvirt: ok"},
+		{"the host's", nil, []string{"nova-libvirt", "iscsid"}, "host libvirt: ok, host iscsid: problem"},
+		{"the node's", []containers.Container{{ID: "abc", PID: 100, State: containers.StateRunning}}, []string{"iscsid"}, "host iscsid: ok"},
+		{"another one's", nil, []string{"multipathd"}, "host multipathd: ok"},
 	} {
 		if got := verdicts(c.all, c.services...); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)

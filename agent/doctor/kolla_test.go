@@ -2,12 +2,14 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -43,8 +45,41 @@ func TestKolla(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := oneContainer{only: containers.Container{State: c.state, Spec: containers.Spec{Name: c.container, Env: c.env, Labels: c.labels}}}
-			got := checkKolla(t.Context(), &node.Node{Engine: e}, services)
+			got := checkKolla(t.Context(), &node.Node{Root: t.TempDir(), Engine: e}, services)
 			if (len(got) == 1 && got[0].Level == Bad && strings.Contains(got[0].Text, "kolla-ansible runs "+c.container)) != c.want {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// A node that kollet runs cannot be taken over. What stops a libvirt must not kill guests.
+func TestKollaBeside(t *testing.T) {
+	libvirt := generation.Service{Name: "nova-libvirt", Origin: 2, Guests: &nodefile.Guests{}}
+	compute := generation.Service{Name: "nova-compute", Origin: 2}
+	const migrated = "`docker stop nova_libvirt`, after guests that were started in it have been migrated away"
+	for _, c := range []struct {
+		name string
+		has  []generation.Service // the current generation, if it is not of kolla-ansible
+		runs string
+		want string
+	}{
+		{"kolla-ansible's node", nil, "nova_compute", "`kollet adopt` takes them over"},
+		{"it was created again", []generation.Service{compute, libvirt}, "nova_compute", "`docker stop nova_compute`"},
+		{"libvirt was created again", []generation.Service{compute, libvirt}, "nova_libvirt", migrated},
+		{"libvirt was left to kolla-ansible", []generation.Service{compute}, "nova_libvirt", "do not stop nova_libvirt, whose guests would die: `kollet rollback 0`"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := oneContainer{only: containers.Container{State: containers.StateRunning, Spec: containers.Spec{Name: c.runs, Env: map[string]string{"KOLLA_SERVICE_NAME": "x"}}}}
+			n := &node.Node{Root: t.TempDir(), Engine: e}
+			if c.has != nil {
+				g := generation.Generation{Number: 2, Services: c.has}
+				if err := errors.Join(n.Store().Write(g, nil, func(string) error { return nil }), n.Store().SetCurrent(2)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := checkKolla(t.Context(), n, []generation.Service{compute, libvirt})
+			if len(got) != 1 || !strings.HasPrefix(got[0].Remedy, c.want) {
 				t.Errorf("%+v", got)
 			}
 		})

@@ -27,5 +27,13 @@ func (n *Node) Repair(s generation.Service, state containers.State, upgrade stri
 	return fmt.Sprintf("kolla-ansible runs it: `docker start %s` starts it, or %s creates it again", was.Name, n.Redeploy()) + adopt
 }
 
+// StopKolla is the command that stops a container of kolla-ansible for good.
+func (n *Node) StopKolla(container string) string {
+	if n.hasUnit(container) {
+		return fmt.Sprintf("`systemctl disable --now %s`", unitOf(container))
+	}
+	return fmt.Sprintf("`docker stop %s`", container)
+}
+
 // Redeploy is the command with which kolla-ansible creates containers of this node again.
 func (n *Node) Redeploy() string { return fmt.Sprintf("`kolla-ansible deploy --limit %s`", n.Name) }

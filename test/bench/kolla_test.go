@@ -113,7 +113,7 @@ func (n *kollaNode) configure() {
     command: [%s]
     environment: {ROUND: "%d"}
     pid: host
-    healthcheck: [{tcp: %q, start_period: 30s, stable: 200ms, interval: 50ms}]
+    healthcheck: [{tcp: %q, start_period: 100s, stable: 200ms, interval: 50ms}]
 `, name, n.image, entrypoint, command, n.round[way], addressOf(way))
 	}
 	const program = "/usr/local/bin/" + benched
