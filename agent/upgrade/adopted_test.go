@@ -12,6 +12,7 @@ import (
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/journal"
 	"github.com/kollet/kollet/agent/node"
+	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/target"
 	"github.com/kollet/kollet/containers"
 )
@@ -240,5 +241,51 @@ func TestRecreateOnANodeOfKolla(t *testing.T) {
 	}
 	if tx.broken == nil || !strings.HasSuffix(tx.broken.Error(), "; `kolla-ansible deploy --limit compute-1` creates a new container") {
 		t.Errorf("got %v", tx.broken)
+	}
+}
+
+// A service that was added after the node was taken over has nothing in generation 0 to follow it. Its
+// guests must not be left alone; of others the operator is told.
+func TestServiceAddedBeforeAReturn(t *testing.T) {
+	n, _ := kollaNode(t)
+	n.node.Name = "compute-1"
+	j, err := journal.Create(n.node.Journals(), journal.Record{To: 3}, n.node.Host.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	var notes []string
+	n.node.Report = func(e node.Event) { notes = append(notes, e.Service+": "+e.Text) }
+	a, libvirt := generation.Service{Name: "a"}, generation.Service{Name: "nova-libvirt", Guests: &nodefile.Guests{}}
+	tx := newTransaction(n.node, j, generation.Generation{Number: 2, Services: []generation.Service{a, libvirt}})
+	tx.target = &target.Target{Services: []generation.Service{a}, Returns: true}
+	if err := tx.checkNotReturning(true); err == nil || !strings.Contains(err.Error(), "generation 0 has no nova-libvirt") || !strings.Contains(err.Error(), "`kollet rollback 0 --force`") {
+		t.Errorf("with guests: %v", err)
+	}
+	if len(notes) != 0 {
+		t.Errorf("told: %q", notes)
+	}
+	if err := tx.checkNotReturning(false); err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "nova-libvirt: warning: generation 0 does not have it: it stops; ") {
+		t.Errorf("without guests: %v, told %q", err, notes)
+	}
+}
+
+// In a return each container gets its own name after the commit.
+func TestOwnNameIsTaken(t *testing.T) {
+	for name, labels := range map[string]map[string]string{"by another container": {}, "by kollet's, which gives it back": {node.LabelNode: ""}} {
+		t.Run(name, func(t *testing.T) {
+			n, engine := kollaNode(t)
+			if _, own := labels[node.LabelNode]; own {
+				labels[node.LabelNode] = n.node.State()
+			}
+			engine.all[0].Spec.Name = "renamed"
+			engine.all = append(engine.all, containers.Container{ID: "other", Spec: containers.Spec{Name: "kolla_a", Labels: labels}})
+			tx := newTransaction(n.node, nil, generation.Generation{Number: 2})
+			tx.target = &target.Target{Returns: true}
+			err := tx.freeKeptNames(t.Context())
+			if refused := err != nil && strings.HasSuffix(err.Error(), "remove it with `docker rm kolla_a`"); refused != (len(labels) == 0) {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -32,6 +34,9 @@ func (t *transaction) checkReturn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.checkNotReturning(len(guests) > 0); err != nil {
+		return err
+	}
 	for _, s := range t.target.Services {
 		runs, there := t.from.Service(s.Name)
 		if s.Guests == nil || !there || runs.Image.ID == s.Image.ID || len(guests) == 0 {
@@ -39,6 +44,26 @@ func (t *transaction) checkReturn(ctx context.Context) error {
 		}
 		if err := t.refuse(fmt.Errorf("check: guests run, and %s of kolla-ansible has another image (%s) than the one that runs (%s): it may not know them; roll back to a generation with its image first", s.Name, s.Ref, runs.Ref)); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkNotReturning tells of services that were added since, and that nothing of generation 0 runs. It
+// refuses to leave guests without libvirt.
+func (t *transaction) checkNotReturning(guests bool) error {
+	for _, s := range t.from.Services {
+		returns := slices.ContainsFunc(t.target.Services, func(r generation.Service) bool { return r.Name == s.Name })
+		switch {
+		case returns:
+		case s.Guests != nil && guests:
+			if err := t.refuse(fmt.Errorf("check: guests run, and generation 0 has no %s, which was left to kolla-ansible: nothing would run them; migrate them away first", s.Name)); err != nil {
+				return err
+			}
+		default:
+			if err := t.warn(s.Name, "generation 0 does not have it: it stops; if kolla-ansible is to run it, start its container, or use %s", t.node.Redeploy()); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

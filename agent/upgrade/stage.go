@@ -83,14 +83,20 @@ func (t *transaction) freeNames(ctx context.Context) error {
 }
 
 // freeKeptNames refuses a name that is taken and that a container of generation 0 gets after the
-// commit, because it has the name of its service: what an earlier generation 0 left. Something may
-// still need that.
+// commit, when there is no way back: in an adoption one with the name of its service, and in a return
+// each gets its own. Something may still need the container that has it.
 func (t *transaction) freeKeptNames(ctx context.Context) error {
 	a, err := t.node.Store().Adopted()
-	if err != nil || t.target.Returns {
+	if err != nil {
 		return err
 	}
 	for service, was := range a.Containers {
+		if t.target.Returns {
+			if err := t.freeOwnName(ctx, was); err != nil {
+				return err
+			}
+			continue
+		}
 		own, err := t.node.Engine.Inspect(ctx, was.ID)
 		if errors.Is(err, containers.ErrNotFound) || err == nil && own.Spec.Name != service {
 			continue
@@ -108,6 +114,17 @@ func (t *transaction) freeKeptNames(ctx context.Context) error {
 		return fmt.Errorf("check: a container named %s exists, but kolla-ansible's container %s has to get that name; stop it if it runs, and remove it with `docker rm %s`", kept, service, kept)
 	}
 	return nil
+}
+
+func (t *transaction) freeOwnName(ctx context.Context, was generation.Container) error {
+	other, err := t.node.Engine.Inspect(ctx, was.Name)
+	if errors.Is(err, containers.ErrNotFound) || err == nil && (other.ID == was.ID || other.Spec.Labels[node.LabelNode] == t.node.State()) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("check the name of %s: %w", was.Name, err)
+	}
+	return fmt.Errorf("check: another container has the name %s, which that of generation 0 has to get; stop it if it runs, and remove it with `docker rm %s`", was.Name, was.Name)
 }
 
 // pull makes every image present, then selects what the next generation replaces:
