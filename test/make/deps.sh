@@ -17,6 +17,7 @@ systemd cloud-init
 xorriso genisoimage
 shellcheck
 ansible-core ansible-lint python3-pytest
+python3-yaml
 openssh-server openssh-client
 python3-heat
 spin
@@ -31,6 +32,7 @@ spin
 # qemu-*, busybox, cpio        guests, nodes as virtual machines, a disk that logs its writes
 # iproute2 iptables kmod procps  programs that kollet uses on a node
 # ansible-*, pytest, openssh-* tests of fleets and playbooks
+# python3-yaml                 reads config.yaml as Kolla does, to compare
 # python3-heat                 to check the Heat templates with Heat itself
 # spin                         to search every run of the protocol's model
 # systemd cloud-init           to check the files that kollet writes for them; neither runs
