@@ -15,32 +15,31 @@ import (
 
 // Files that tell Kolla's own scripts what has been done.
 const (
-	runCommand = "run_command" // the command from config.json
+	runCommand = "run_command" // the command of the configuration
 	marker     = "configured"  // exists once the configuration was applied
 )
 
-// configure applies config.json below root once for each container: later starts
+// configure applies the configuration below root once for each container: later starts
 // find the marker. It returns false if there is no configuration.
 //
 // Kolla's own kolla_set_configs finds the marker too when it is told to copy once,
 // and changes nothing, so Kolla's images run unchanged. The order is Kolla's.
 func configure(root string, names names) (bool, error) {
-	file := path.Join(root, gate.Config, "config.json")
-	other := path.Join(root, gate.Config, "config.yaml")
-	if !exists(file) && !exists(other) {
+	file, parse := path.Join(root, gate.Config, "config.yaml"), parseYAML // Kolla prefers it
+	if !exists(file) {
+		file, parse = path.Join(root, gate.Config, "config.json"), parseConfig
+	}
+	if !exists(file) {
 		return false, nil
 	}
 	if _, err := lstat(path.Join(root, marker)); err == nil {
 		return true, nil
 	}
-	if exists(other) {
-		return false, fmt.Errorf("%s: %w", other, errYAML)
-	}
 	data, err := readFile(file)
 	if err != nil {
 		return false, err
 	}
-	c, err := parseConfig(data)
+	c, err := parse(data)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", file, err)
 	}
@@ -62,11 +61,6 @@ func configure(root string, names names) (bool, error) {
 	}
 	return true, nil
 }
-
-// errYAML is the error of a config.yaml, which Kolla prefers to config.json. A parser of
-// YAML would make kollet-start a third larger, and kollet always mounts a config.json.
-// To ignore the file would apply another configuration than Kolla does.
-var errYAML = errors.New("kollet-start reads no YAML; put the configuration into config.json, and remove this file")
 
 // applier applies a configuration below root, which in a container is "/".
 type applier struct {

@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/kollet/kollet/configs/pyyaml"
 )
 
-// config is a config.json as Kolla's contract defines it, with these differences:
+// config is a config.json, or a config.yaml, as Kolla's contract defines it, with these differences:
 // an unknown key or a value of the wrong type is always an error, while Kolla
 // ignores some, and paths are absolute. docs/kolla.md lists all differences.
 type config struct {
@@ -23,7 +25,7 @@ type config struct {
 
 // rule is one entry of a section. Which fields are used depends on it.
 type rule struct {
-	where    string // place in config.json, for errors: config_files[0]
+	where    string // place in the file, for errors: config_files[0]
 	path     string // of permissions: a pattern
 	source   string // a pattern
 	dest     string // into the directory if it ends in a slash
@@ -51,6 +53,15 @@ func (r rule) excludes(path string) bool {
 type mode struct {
 	bits  uint32
 	given bool
+}
+
+// parseYAML is parseConfig for a config.yaml.
+func parseYAML(data []byte) (config, error) {
+	converted, err := pyyaml.ToJSON(data)
+	if err != nil {
+		return config{}, err
+	}
+	return parseConfig(converted)
 }
 
 // parseConfig checks all of data before any of it is applied.

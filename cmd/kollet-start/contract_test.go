@@ -22,6 +22,7 @@ var deliberate = []struct{ name, reason string }{
 	{"links below a path", "a service could put a link into its volume, and get the file that it leads to"},
 	{"unknown keys", "a misspelled section must not be ignored"},
 	{"defaults of other images", "only Kolla's scripts read them"},
+	{"keys that are there twice", "one of them may be a mistake, and of a section all but the last would be lost"},
 }
 
 // TestContract applies random configurations with kollet-start and with an independent
@@ -38,7 +39,7 @@ func TestContract(t *testing.T) {
 	for i, reason := range readContract(t, cases, names) {
 		c := cases[i]
 		if difference := c.difference(t, reason); difference != "" {
-			t.Errorf("seed %d, config.json:\n%s\n%s", c.seed, c.config, difference)
+			t.Errorf("seed %d, %s:\n%s\n%s", c.seed, c.file, c.config, difference)
 		}
 		if reason == nil {
 			applied++
@@ -80,9 +81,9 @@ func setting(name string, otherwise int) int {
 
 // contractCase is a configuration, and two equal roots to apply it in.
 type contractCase struct {
-	seed        int
-	config      string
-	ours, other string
+	seed         int
+	file, config string
+	ours, other  string
 }
 
 func randomCases(t *testing.T, first, n int) []contractCase {
@@ -98,11 +99,12 @@ func randomCases(t *testing.T, first, n int) []contractCase {
 	for seed := range n {
 		seed += first
 		g := generator{rand.New(rand.NewPCG(uint64(seed), 0))}
-		c := contractCase{seed: seed, config: g.config(), ours: filepath.Join(dir, strconv.Itoa(seed), "a"), other: filepath.Join(dir, strconv.Itoa(seed), "b")}
+		c := contractCase{seed: seed, ours: filepath.Join(dir, strconv.Itoa(seed), "a"), other: filepath.Join(dir, strconv.Itoa(seed), "b")}
+		c.file, c.config = g.config()
 		tree := g.tree()
 		for _, root := range []string{c.ours, c.other} {
 			plant(t, root, tree)
-			for name, content := range map[string]string{"etc/passwd": passwd, "etc/group": group, "var/lib/kolla/config_files/config.json": c.config} {
+			for name, content := range map[string]string{"etc/passwd": passwd, "etc/group": group, "var/lib/kolla/config_files/" + c.file: c.config} {
 				check(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o644))
 			}
 		}

@@ -61,7 +61,9 @@ func (g generator) tree() string {
 	return tree.String()
 }
 
-func (g generator) config() string {
+// config returns a config.json or a config.yaml, with its name. Beside a config.yaml, a
+// config.json means nothing.
+func (g generator) config() (name, text string) {
 	c := map[string]any{"command": g.one("", "nova-compute", "a  \"b c\" ä\n")}
 	for _, section := range []struct {
 		key   string
@@ -75,14 +77,18 @@ func (g generator) config() string {
 			c[section.key] = entries
 		}
 	}
+	name = "config.json"
 	data, err := json.MarshalIndent(g.odd(c), "", " ")
 	if err != nil {
-		return err.Error()
+		return name, err.Error()
+	}
+	if g.chance(40) {
+		name, data = "config.yaml", []byte(g.yaml(c))
 	}
 	if g.chance(15) { // a byte is another one
 		data[g.IntN(len(data))] = g.one("\n", "\xff", "\\", `"`, ",", "x", "}")[0]
 	}
-	return string(data)
+	return name, string(data)
 }
 
 // odd sometimes adds a key, or takes one away.

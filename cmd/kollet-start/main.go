@@ -5,10 +5,10 @@
 // gate documents the arguments, files and exit codes.
 //
 // It is bind-mounted into images that may contain nothing but one static binary,
-// so it needs no file of theirs. It is kept small: it does not import
-// encoding/json, os/user or regexp.
+// so it needs no file of theirs. It is kept small: it does not import encoding/json or
+// os/user.
 //
-// The configuration is that of Kolla's images: config.json says which directories and
+// The configuration is that of Kolla's images: config.json or config.yaml says which directories and
 // files to create, what to copy, and whose it is. docs/kolla.md describes the contract
 // and where kollet-start differs on purpose.
 package main

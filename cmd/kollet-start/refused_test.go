@@ -58,19 +58,66 @@ func TestConfigureErrors(t *testing.T) {
 	}
 }
 
-// Kolla would apply config.yaml instead of config.json, or without one.
-func TestConfigureRefusesYAML(t *testing.T) {
-	const other = "0644 0:0 var/lib/kolla/config_files/config.yaml = command: x"
-	root, err := applied(t, other, `{"command": ""}`)
-	if err == nil || !strings.Contains(err.Error(), "config.yaml: kollet-start reads no YAML") {
-		t.Errorf("got error %v", err)
+// What config.yaml says wrong is named as in config.json, with the line if it is no JSON.
+func TestConfigureErrorsInYAML(t *testing.T) {
+	const entry = "command: x\nconfig_files:\n- source: /a\n  dest: /b\n  owner: root\n"
+	for _, tc := range []struct{ name, config, want string }{
+		{"a number as mode", entry + "  perm: 0600\n", "config.yaml: config_files[0]: perm: expected a string, found a number; put it in quotes"},
+		{"a boolean as owner", "command: x\npermissions: [{path: /a, owner: on}]\n", "config.yaml: permissions[0]: owner: expected a string, found true or false; put it in quotes"},
+		{"a key that is there twice", entry + "  dest: /c\n", "config.yaml: line 6, column 3: the key dest is there twice, first in line 4"},
+		{"a date as command", "command: 2026-01-02\n", `config.yaml: line 1, column 10: "2026-01-02" is a date here; put it in quotes`},
+		{"unknown key", entry + "  perm: '0600'\n  ignore_globs: yes\n", "config.yaml: config_files[0]: ignore_globs: kollet-start does not know this key"},
+		{"no YAML", "command: x: y\n", "config.yaml: not valid YAML: mapping values are not allowed"},
+		{"a list", "- command: x\n", "config.yaml: expected an object"},
+		{"nothing", "# command: x\n", "config.yaml: the file is empty"},
+		{"no command", "files: []\n", "config.yaml: command is missing"},
+		{"missing source", entry + "  perm: '0600'\n", "config.yaml: config_files[0]: source /a: no such file"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root := withYAML(t, tc.config)
+			if _, err := configure(root, knownNames(t, root)); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+			if exists(filepath.Join(root, "configured")) {
+				t.Error("it is configured")
+			}
+		})
 	}
-	check(t, os.Remove(filepath.Join(root, "var/lib/kolla/config_files/config.json")))
-	if configured, err := configure(root, names{}); err == nil {
-		t.Errorf("without config.json: %v", configured)
+}
+
+// Kolla applies config.yaml instead of config.json, or without one.
+func TestConfigurePrefersYAML(t *testing.T) {
+	for _, other := range []string{`{"command": "y"}`, "no JSON", ""} {
+		root := withYAML(t, "command: x\n")
+		if other != "" {
+			check(t, os.WriteFile(filepath.Join(root, "var/lib/kolla/config_files/config.json"), []byte(other), 0o600))
+		}
+		for range 2 { // a configured container is left alone
+			if configured, err := configure(root, knownNames(t, root)); err != nil || !configured {
+				t.Errorf("beside %q: %v, %v", other, configured, err)
+			}
+			check(t, os.WriteFile(filepath.Join(root, "var/lib/kolla/config_files/config.yaml"), []byte("no command"), 0o600))
+		}
+		if got, err := os.ReadFile(filepath.Join(root, runCommand)); err != nil || string(got) != "x" {
+			t.Errorf("beside %q: command %q, %v", other, got, err)
+		}
 	}
-	check(t, os.WriteFile(filepath.Join(root, "configured"), nil, 0o600))
-	if configured, err := configure(root, names{}); err != nil || !configured {
-		t.Errorf("of a configured container: %v, %v", configured, err)
+}
+
+// withYAML returns a root with a config.yaml.
+func withYAML(t *testing.T, config string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for name, content := range map[string]string{"etc/passwd": passwd, "etc/group": group, "var/lib/kolla/config_files/config.yaml": config} {
+		check(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		check(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o644))
 	}
+	return root
+}
+
+func knownNames(t *testing.T, root string) names {
+	t.Helper()
+	n, err := readNames(root)
+	check(t, err)
+	return n
 }

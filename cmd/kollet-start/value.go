@@ -54,10 +54,17 @@ func position(data []byte, offset int) string {
 
 func (v value) asText() (string, error) {
 	text, err := v.StringBytes()
-	if err != nil {
+	if err == nil {
+		return string(text), nil
+	}
+	switch v.Type() {
+	case fastjson.TypeNumber:
+		return "", errors.New("expected a string, found a number; put it in quotes")
+	case fastjson.TypeTrue, fastjson.TypeFalse:
+		return "", errors.New("expected a string, found true or false; put it in quotes")
+	default:
 		return "", errors.New("expected a string")
 	}
-	return string(text), nil
 }
 
 func (v value) asBool() (bool, error) {

@@ -15,12 +15,15 @@ import re
 import shutil
 import sys
 
+import yaml
+
 SECTIONS = {
     "directories": {"path", "owner", "perm"},
     "files": {"path", "owner", "perm"},
     "config_files": {"source", "dest", "owner", "perm", "optional", "preserve_properties", "merge"},
     "permissions": {"path", "owner", "perm", "recurse", "exclude"},
 }
+FLAGS = {"optional", "preserve_properties", "merge", "recurse"}
 DEFAULTS = "/etc/kolla/defaults"
 
 
@@ -30,6 +33,7 @@ class Contract:
         self.links_stay = "links below a path" in differences
         self.strict = "unknown keys" in differences
         self.only_kolla = "defaults of other images" in differences
+        self.once = "keys that are there twice" in differences
         self.users = self.table("etc/passwd")
         self.groups = self.table("etc/group")
 
@@ -44,9 +48,30 @@ class Contract:
         user, _, group = text.partition(":")
         return self.users[user], self.groups[group or user]
 
+    def read(self):
+        files = self.at("/var/lib/kolla/config_files/config")
+        if not os.path.exists(files + ".yaml"):
+            with open(files + ".json", encoding="utf-8") as f:
+                return json.load(f)
+        with open(files + ".yaml", encoding="utf-8") as f:
+            text = f.read()
+        if self.once:
+            self.refuse_twice(yaml.compose(text, yaml.SafeLoader))
+        return yaml.safe_load(text)
+
+    def refuse_twice(self, node):
+        if isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _ in node.value]
+            if len(set(keys)) < len(keys):
+                raise ValueError("a key is there twice")
+            for _, value in node.value:
+                self.refuse_twice(value)
+        elif isinstance(node, yaml.SequenceNode):
+            for item in node.value:
+                self.refuse_twice(item)
+
     def apply(self):
-        with open(self.at("/var/lib/kolla/config_files/config.json"), encoding="utf-8") as f:
-            config = json.load(f)
+        config = self.read()
         self.validate(config)
         for entry in config.get("directories", []):
             path, owner = self.at(entry["path"]), self.owner(entry["owner"])
@@ -75,7 +100,7 @@ class Contract:
                 if self.strict:
                     raise ValueError("unknown key " + key)
                 continue
-            for entry in entries:
+            for entry in self.listed(entries) if self.strict else entries:
                 self.validate_entry(key, entry)
 
     def validate_entry(self, section, entry):
@@ -84,6 +109,12 @@ class Contract:
             unknown = {key for key in unknown if self.strict and not key.startswith("_")}
         if unknown:
             raise ValueError("unknown keys %s in %s" % (unknown, section))
+        if self.strict:
+            for key in FLAGS & entry.keys():
+                if not isinstance(entry[key], bool):
+                    raise ValueError("no boolean: " + key)
+            if not all(isinstance(text, str) for text in self.listed(entry.get("exclude", []))):
+                raise ValueError("no text in exclude")
         if section == "config_files":
             need = {"source", "dest"}
             if not entry.get("preserve_properties"):
@@ -97,6 +128,13 @@ class Contract:
                 raise ValueError("a relative path")
         if entry.get("perm") is not None:
             int(entry["perm"], 8)
+            if self.strict and entry["perm"].strip() != entry["perm"]:
+                raise ValueError("a space in perm")
+
+    def listed(self, value):
+        if not isinstance(value, list):
+            raise ValueError("no list: %r" % value)
+        return value
 
     def give(self, path, owner, perm):
         """Failures are ignored, as on file systems that have no owners."""
@@ -207,7 +245,7 @@ def main():
         try:
             Contract(root, differences).apply()
             print("null")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, re.error) as err:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, re.error, yaml.YAMLError) as err:
             print(json.dumps("%s: %s" % (type(err).__name__, err)))
 
 
