@@ -78,10 +78,10 @@ type found struct {
 	container containers.Container
 	image     containers.Image // that it was created from
 	tag       containers.Image // that its image's name means now
-	config    description      // its config.json
+	config    description      // its config.json or config.yaml
 	dir       string           // on the host, with its config files
 	path      string           // of dir in a node file: below the node's root
-	err       error            // why config.json cannot be read
+	err       error            // why that cannot be read
 	restarts  error            // that it exits repeatedly
 }
 

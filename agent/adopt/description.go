@@ -5,19 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/agent/wary"
+	"github.com/kollet/kollet/configs/pyyaml"
 )
 
 // description is Kolla's config.json, as kolla-ansible's templates write it: with modes in any
 // form, and with keys that only some versions know.
 type description struct {
+	file        string // config.json, or config.yaml, which means the same
 	Command     string `json:"command"`
 	ConfigFiles []struct {
 		Source, Dest, Owner, Perm string
@@ -33,27 +35,29 @@ type description struct {
 	}
 }
 
-const descriptionFile = "config.json"
-
-// mostDescription is how large a config.json may be.
+// mostDescription is how large the file may be.
 const mostDescription = 1 << 20
 
-// readDescription reads the config.json in a directory of the host.
+// readDescription reads the config.yaml or the config.json in a directory of the host. Kolla
+// prefers config.yaml.
 func readDescription(dir string) (description, error) {
-	var d description
-	other := filepath.Join(dir, "config.yaml")
-	if _, err := os.Lstat(other); err == nil {
-		return d, fmt.Errorf("%s takes precedence over config.json, and kollet reads no config.yaml: remove it if config.json has the same", other)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return d, err
-	}
-	name := filepath.Join(dir, descriptionFile)
+	d := description{file: "config.yaml"}
+	name := filepath.Join(dir, d.file)
 	data, err := wary.ReadFile(name, mostDescription)
+	if errors.Is(err, fs.ErrNotExist) {
+		d.file = "config.json"
+		name = filepath.Join(dir, d.file)
+		data, err = wary.ReadFile(name, mostDescription)
+	} else if err == nil {
+		if data, err = pyyaml.ToJSON(data); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	if err != nil {
 		return d, err
 	}
 	if err := json.Unmarshal(data, &d); err != nil {
-		return d, fmt.Errorf("%s: %w", name, err)
+		return d, fmt.Errorf("%s: %w", name, explain(err))
 	}
 	if len(strings.Fields(d.Command)) == 0 {
 		return d, fmt.Errorf("%s: it has no command", name)
@@ -61,13 +65,27 @@ func readDescription(dir string) (description, error) {
 	return d, nil
 }
 
-// contract translates config.json into the fields of a service.
+// explain says what to do about text without quotes that is something else in YAML, such as
+// a mode.
+func explain(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok || wrong.Type.Kind() != reflect.String {
+		return err
+	}
+	found := map[string]string{"number": "a number", "bool": "true or false"}[wrong.Value]
+	if found == "" {
+		return err
+	}
+	return fmt.Errorf("%s: expected a string, found %s; put it in quotes", strings.ToLower(wrong.Field), found)
+}
+
+// contract translates the description into the fields of a service.
 func (t *translated) contract(d description, dir string) {
 	t.service.Command = strings.Fields(d.Command)
 	for _, f := range d.ConfigFiles {
 		source, inside := strings.CutPrefix(path.Clean(f.Source), gate.Config+"/")
 		if !inside {
-			t.cannotSay("config.json copies "+f.Source+", which is not in "+gate.Config, "")
+			t.cannotSay(d.file+" copies "+f.Source+", which is not in "+gate.Config, "")
 			continue
 		}
 		c := nodefile.ConfigFile{Source: path.Join(literal(dir), source), Dest: f.Dest, Optional: f.Optional, Merge: f.Merge, PreserveProperties: f.PreserveProperties}
@@ -83,7 +101,7 @@ func (t *translated) contract(d description, dir string) {
 		t.service.Permissions = append(t.service.Permissions, nodefile.Permission{Path: strings.TrimRight(d.Path, "/") + "/", Owner: d.Owner, Perm: fourDigits(d.Perm)})
 	}
 	for _, f := range d.Files {
-		t.cannotSay("config.json creates the empty file "+f.Path, "")
+		t.cannotSay(d.file+" creates the empty file "+f.Path, "")
 	}
 	for _, p := range d.Permissions {
 		t.service.Permissions = append(t.service.Permissions, nodefile.Permission{Path: p.Path, Owner: p.Owner, Perm: fourDigits(p.Perm), Recurse: p.Recurse, Exclude: p.Exclude})

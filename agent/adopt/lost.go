@@ -78,7 +78,7 @@ func (t *translated) changed(f found) {
 // copies reports whether a file of the directory, or one of the directories that it is in, is
 // copied into the container, or says what is.
 func (d description) copies(name string) bool {
-	if name == descriptionFile {
+	if name == d.file {
 		return true
 	}
 	for ; name != "."; name = path.Dir(name) {

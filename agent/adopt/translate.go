@@ -108,7 +108,7 @@ func tagged(ref string) string {
 	return ref
 }
 
-// start: the program is that of config.json, which Kolla's start script executes.
+// start: the program is that of its description, which Kolla's start script executes.
 func (t *translated) start(f found) {
 	spec := f.container.Spec
 	switch {

@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"agent/upgrade": {"agent/doctor", "agent/durable", "agent/fetch", "agent/fit", "agent/format", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/health", "agent/host",
 		"agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/plan", "agent/printable", "agent/quiesce", "agent/target", "configs/ini", "containers"},
 	"agent/doctor": {"agent/adopt", "agent/generation", "agent/health", "agent/host", "agent/node", "agent/nodefile", "agent/openstack", "agent/quiesce", "agent/target", "containers"},
-	"agent/adopt":  {"agent/durable", "agent/gate", "agent/generation", "agent/health", "agent/node", "agent/nodefile", "agent/printable", "agent/wary", "configs", "configs/report", "containers"},
+	"agent/adopt":  {"agent/durable", "agent/gate", "agent/generation", "agent/health", "agent/node", "agent/nodefile", "agent/printable", "agent/wary", "configs", "configs/pyyaml", "configs/report", "containers"},
 	"agent/fetch":  {"agent/archive", "agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},
 	"agent/plan":   {"agent/generation", "agent/node", "agent/printable", "agent/target", "agent/wary", "containers"},
 	"agent/target": {"agent/generation", "agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/wary", "configs", "configs/redact", "configs/report", "containers"},
