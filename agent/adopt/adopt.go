@@ -236,20 +236,34 @@ func propose(n *node.Node, taken []found, stays []Finding) (Proposal, error) {
 	like(services, known)
 	images := common(services)
 	p.NodeFile = text(n.Name, images, services, p)
-	if len(p.Blocked) > 0 || own {
+	if len(p.Blocked) > 0 {
 		return p, nil
 	}
-	// What kollet would refuse, or read as something else, cannot be taken over either.
-	p.Blocked = append(p.Blocked, templates(p.NodeFile)...)
-	if _, err := nodefile.Parse("the node file that --plan prints", []byte(p.NodeFile), configs.Profile, nodefile.Change{}); err != nil {
-		for line := range strings.Lines(err.Error()) {
-			p.Blocked = append(p.Blocked, Finding{Text: strings.TrimSpace(line), Remedy: ownFile})
-		}
-	}
+	found := misread(p.NodeFile)
 	var end strings.Builder // where it does not move the lines that it names
-	comment(&end, "Not possible, because of", p.Blocked)
+	if own {
+		for i := range found {
+			found[i].Remedy = "write it differently in the node file"
+		}
+		p.Differs = append(p.Differs, found...)
+		comment(&end, "Not as it stands here", found)
+	} else {
+		p.Blocked = found
+		comment(&end, "Not possible, because of", found)
+	}
 	p.NodeFile += end.String()
 	return p, nil
+}
+
+// misread finds what kollet would refuse in a proposed node file, or read as something else.
+func misread(text string) []Finding {
+	found := templates(text)
+	if _, err := nodefile.Parse("the node file that --plan prints", []byte(text), configs.Profile, nodefile.Change{}); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			found = append(found, Finding{Text: strings.TrimSpace(line), Remedy: ownFile})
+		}
+	}
+	return found
 }
 
 // allow lets pass what only the proposed node file cannot say, on a node that has another.

@@ -401,3 +401,24 @@ func TestOwnNodeFile(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// Whoever copies a part of what is printed into the node file has to know what would be read as
+// something else there.
+func TestMisreadBesideAnOwnNodeFile(t *testing.T) {
+	e := engine{name: "docker"}
+	e.kolla(t, "nova_compute", plainConfig, func(c *containers.Container) { c.Spec.Env["GREETING"] = "x{{ y }}" })
+	n := &node.Node{Root: t.TempDir(), Engine: e, Host: host.Real()}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(n.NodeFilePath()), 0o755), os.WriteFile(n.NodeFilePath(), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Read(t.Context(), n, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(f Finding) bool {
+		return strings.Contains(f.Text, "GREETING, contains {{") && f.Remedy == "write it differently in the node file"
+	}
+	if len(p.Blocked) != 0 || !slices.ContainsFunc(p.Differs, told) || len(p.Unwritten()) != 0 || !strings.Contains(p.NodeFile, "# Not as it stands here:\n# - line ") {
+		t.Errorf("%+v", p)
+	}
+}
