@@ -65,27 +65,33 @@ func readDescription(dir string) (description, error) {
 	return d, nil
 }
 
-// explain says what to do about text without quotes that is something else in YAML, such as
-// a mode.
+// explain says what is wrong with a value, and what to do about text without quotes that is something
+// else in YAML, such as a mode.
 func explain(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	if !ok || wrong.Type.Kind() != reflect.String {
+	if !ok {
 		return err
 	}
-	found := map[string]string{"number": "a number", "bool": "true or false"}[wrong.Value]
-	if found == "" {
-		return err
+	expected := map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Struct: "an object"}
+	found := map[string]string{"number": "a number", "bool": "true or false", "string": "a string", "array": "a list", "object": "an object"}
+	err = fmt.Errorf("expected %s, found %s", expected[wrong.Type.Kind()], found[strings.Fields(wrong.Value)[0]])
+	if wrong.Field != "" {
+		err = fmt.Errorf("%s: %w", strings.ToLower(wrong.Field), err)
 	}
-	return fmt.Errorf("%s: expected a string, found %s; put it in quotes", strings.ToLower(wrong.Field), found)
+	if wrong.Type.Kind() == reflect.String && wrong.Value != "array" && wrong.Value != "object" {
+		err = fmt.Errorf("%w; put it in quotes", err)
+	}
+	return err
 }
 
 // contract translates the description into the fields of a service.
 func (t *translated) contract(d description, dir string) {
 	t.service.Command = strings.Fields(d.Command)
 	for _, f := range d.ConfigFiles {
-		source, inside := strings.CutPrefix(path.Clean(f.Source), gate.Config+"/")
-		if !inside {
-			t.cannotSay(d.file+" copies "+f.Source+", which is not in "+gate.Config, "")
+		source, inside := strings.CutPrefix(path.Clean(f.Source), gate.Config)
+		all := source == "" && strings.HasSuffix(f.Source, "/") // without the slash, the copy has the directory's name
+		if !inside || !all && !strings.HasPrefix(source, "/") {
+			t.cannotSay(d.file+" copies "+f.Source+", which is not below "+gate.Config, "")
 			continue
 		}
 		c := nodefile.ConfigFile{Source: path.Join(literal(dir), source), Dest: f.Dest, Optional: f.Optional, Merge: f.Merge, PreserveProperties: f.PreserveProperties}
@@ -104,8 +110,16 @@ func (t *translated) contract(d description, dir string) {
 		t.cannotSay(d.file+" creates the empty file "+f.Path, "")
 	}
 	for _, p := range d.Permissions {
-		t.service.Permissions = append(t.service.Permissions, nodefile.Permission{Path: p.Path, Owner: p.Owner, Perm: fourDigits(p.Perm), Recurse: p.Recurse, Exclude: p.Exclude})
+		t.service.Permissions = append(t.service.Permissions, nodefile.Permission{Path: existing(p.Path), Owner: p.Owner, Perm: fourDigits(p.Perm), Recurse: p.Recurse, Exclude: p.Exclude})
 	}
+}
+
+// existing is a path of Kolla's permissions. With a slash at its end, a node file would create it.
+func existing(p string) string {
+	if p == "/" {
+		return p
+	}
+	return strings.TrimRight(p, "/")
 }
 
 // literal writes a path as a pattern that matches nothing else.

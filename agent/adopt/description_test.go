@@ -36,12 +36,14 @@ permissions:
 		},
 		{name: "a number as mode", yaml: "command: x\npermissions:\n- {path: /a, owner: nova, perm: 0600}\n", want: "config.yaml: permissions.perm: expected a string, found a number; put it in quotes"},
 		{name: "a boolean as owner", yaml: "command: x\npermissions:\n- {path: /a, owner: on}\n", want: "config.yaml: permissions.owner: expected a string, found true or false; put it in quotes"},
-		{name: "a list as owner", yaml: "command: x\npermissions:\n- {path: /a, owner: [on]}\n", want: "config.yaml: json: cannot unmarshal array into"},
+		{name: "a list as owner", yaml: "command: x\npermissions:\n- {path: /a, owner: [on]}\n", want: "config.yaml: permissions.owner: expected a string, found a list"},
+		{name: "a list", yaml: "[]\n", want: "config.yaml: expected an object, found a list"},
+		{name: "text as a list", yaml: "command: x\npermissions: /a\n", want: "config.yaml: permissions: expected a list, found a string"},
 		{name: "a key that is there twice", yaml: "command: x\ncommand: y\n", want: "config.yaml: line 2, column 1: the key command is there twice, first in line 1"},
 		{name: "no YAML", yaml: "command: x\n y: z\n", want: "config.yaml: not valid YAML near line 2: "},
 		{name: "nothing", yaml: "# command: x\n", want: "config.yaml: the file is empty"},
 		{name: "no command", yaml: "command: ' '\n", want: "config.yaml: it has no command"},
-		{name: "a file from elsewhere", yaml: "command: x\nconfig_files: [{source: /opt/x, dest: /x, owner: root, perm: '0600'}]\n", want: "config.yaml copies /opt/x, which is not in /var/lib/kolla/config_files"},
+		{name: "a file from elsewhere", yaml: "command: x\nconfig_files: [{source: /opt/x, dest: /x, owner: root, perm: '0600'}]\n", want: "config.yaml copies /opt/x, which is not below /var/lib/kolla/config_files"},
 		{name: "an empty file", yaml: "command: x\nfiles: [{path: /x, owner: root, perm: '0600'}]\n", want: "config.yaml creates the empty file /x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,5 +92,18 @@ func (engine) write(t *testing.T, path, content string) {
 	old := time.Now().Add(-time.Hour)
 	if err := errors.Join(os.WriteFile(path, []byte(content), 0o600), os.Chtimes(path, old, old)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A whole directory is a source, and a directory whose owner is set is not one that is created.
+func TestDirectories(t *testing.T) {
+	var e engine
+	e.kolla(t, "nova_compute", `{"command": "x", "config_files": [{"source": "/var/lib/kolla/config_files/", "dest": "/etc/nova/", "owner": "nova", "perm": "0600"}],
+		"permissions": [{"path": "/var/lib/nova/", "owner": "nova", "recurse": true}, {"path": "/", "owner": "root"}]}`, nil)
+	p, _ := e.read(t, Options{})
+	for _, want := range []string{"source: " + e.all[0].Spec.Mounts[0].Source + "/,", "{path: /var/lib/nova, ", "{path: /, "} {
+		if !strings.Contains(p.NodeFile, want) {
+			t.Errorf("%q is missing in:\n%s", want, p.NodeFile)
+		}
 	}
 }
