@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kollet/kollet/configs/redact"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -23,7 +24,8 @@ func specChanges(old, new containers.Spec) []string {
 }
 
 // valueChanges says how a value differs, if it does. Of lists and mappings it
-// names the entries alone that do.
+// names the entries alone that do. It masks what looks like a password: those of kolla-ansible's
+// containers are no secrets that kollet knows.
 func valueChanges(name string, old, new any) []string {
 	a, b := entries(old), entries(new)
 	var lost []string
@@ -33,6 +35,11 @@ func valueChanges(name string, old, new any) []string {
 			won = slices.Delete(won, at, at+1)
 		} else {
 			lost = append(lost, e)
+		}
+	}
+	for _, all := range [][]string{lost, won} {
+		for i, e := range all {
+			all[i] = redact.Mask(e)
 		}
 	}
 	switch {

@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"agent/doctor": {"agent/adopt", "agent/generation", "agent/health", "agent/host", "agent/node", "agent/nodefile", "agent/openstack", "agent/quiesce", "agent/target", "containers"},
 	"agent/adopt":  {"agent/durable", "agent/gate", "agent/generation", "agent/health", "agent/node", "agent/nodefile", "agent/printable", "agent/wary", "configs", "configs/pyyaml", "configs/report", "containers"},
 	"agent/fetch":  {"agent/archive", "agent/generation", "agent/node", "agent/nodefile", "agent/target", "containers"},
-	"agent/plan":   {"agent/generation", "agent/node", "agent/printable", "agent/target", "agent/wary", "containers"},
+	"agent/plan":   {"agent/generation", "agent/node", "agent/printable", "agent/target", "agent/wary", "configs/redact", "containers"},
 	"agent/target": {"agent/generation", "agent/journal", "agent/node", "agent/nodefile", "agent/openstack", "agent/wary", "configs", "configs/redact", "configs/report", "containers"},
 	"agent/node": {"agent/durable", "agent/format", "agent/gate", "agent/gate/start", "agent/generation", "agent/guest", "agent/host", "agent/journal", "agent/nodefile", "agent/wary",
 		"configs", "configs/kolla", "containers"},
