@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/host"
 	"github.com/kollet/kollet/containers"
 )
 
@@ -83,6 +84,9 @@ func (t *transaction) returnAll(ctx context.Context, g group, stopped []oldTask)
 		if err != nil {
 			return fmt.Errorf("start %s again: %w", m.name, err)
 		}
+		if task.process == nil {
+			return explain(ctx, t.node, failure{m.name, task.id, fmt.Errorf("kolla-ansible's container: %w at once", errProcessExited)})
+		}
 		for _, old := range stopped {
 			if old.service.Name == m.name {
 				task.signalled, task.exited = old.signalled, old.exited
@@ -93,6 +97,7 @@ func (t *transaction) returnAll(ctx context.Context, g group, stopped []oldTask)
 	return nil
 }
 
+// returnOne returns a task without a process if that has exited already.
 func (t *transaction) returnOne(ctx context.Context, m member) (newTask, error) {
 	task := newTask{service: m.new}
 	c, err := t.node.Container(ctx, m.name, 0)
@@ -107,5 +112,8 @@ func (t *transaction) returnOne(ctx context.Context, m member) (newTask, error) 
 	}
 	task.id, task.opened = c.ID, t.node.Host.Now()
 	task.process, _, err = t.node.Host.OpenContainer(c.PID, c.ID)
+	if errors.Is(err, host.ErrExited) {
+		err = nil
+	}
 	return task, err
 }

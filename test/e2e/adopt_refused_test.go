@@ -50,9 +50,18 @@ func refusesAdoption(t *testing.T, p *protocol) {
 		t.Errorf("restart policy after the rollback: %s", policy)
 	}
 
-	// Once generation 0 is gone, there is no way back to it.
 	k.Must(0, "adopt")
+	failsToReturn(t, k)
+
+	// Once generation 0 is gone, there is no way back to it. What kolla-ansible creates again has to stop:
+	// the node cannot be taken over a second time.
 	k.Docker("rm", "nova_compute")
+	k.tiny("nova_compute", image, "7005", "again")
+	k.Write("/etc/kollet/node.yaml", strings.Replace(k.read("/etc/kollet/node.yaml"), "start_period: 3m", "start_period: 4m", 1))
+	const remedy = "`docker stop nova_compute`; to leave them to kolla-ansible"
+	contains(t, k.Must(1, "upgrade").Stderr, "kolla-ansible runs nova_compute", remedy)
+	contains(t, k.Kollet("doctor").Stdout, remedy)
+	k.Docker("rm", "--force", "nova_compute")
 	contains(t, k.Must(1, "rollback", "0").Stderr, "kolla-ansible's container of nova-compute was removed or created again; docs/kolla.md")
 
 	// What would be lost or could not run again.
@@ -66,4 +75,22 @@ func refusesAdoption(t *testing.T, p *protocol) {
 	contains(t, proposed.NodeFile, "iscsid: it loses these settings: dns, hostname, init, shm-size\n")
 	o := k.Must(1, "adopt", "--plan").Stdout
 	contains(t, o, "nova_ssh: Docker removes it when it stops (--rm)", "nova_ssh: it has a volume without a name at /data")
+}
+
+// failsToReturn: a container of kolla-ansible that ends at once is reported with what it said, and one
+// whose name is taken is not started.
+func failsToReturn(t *testing.T, k *kollaNode) {
+	t.Helper()
+	const config = "/etc/kolla/nova-compute/config.json"
+	was := k.read(config)
+	k.Write(config, `{"command": "cat /missing"}`)
+	contains(t, k.Must(1, "rollback", "0").Stderr, "process exited", "with exit status 1", "can't open '/missing'")
+	k.Write(config, was)
+
+	k.Docker("rename", "nova_compute", "renamed")
+	other := k.Docker("create", "--name", "nova_compute", "--network", "host", "--entrypoint", "sleep", k.Docker("inspect", "--format", "{{.Image}}", "renamed"))
+	contains(t, k.Must(1, "rollback", "0").Stderr, "nothing was touched", "another container has the name nova_compute", "`docker rm nova_compute`")
+	k.Docker("rm", other)
+	k.Docker("rename", "renamed", "nova_compute")
+	k.Must(0, "verify")
 }
