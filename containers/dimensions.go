@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Dimensions limit what the processes of a container use together. Their names are
@@ -57,9 +58,9 @@ func (d Dimensions) Check() (key string, err error) {
 		return "memswap_limit", fmt.Errorf("it limits memory and swap together; set mem_limit too")
 	case d.MemswapLimit > 0 && d.MemswapLimit < d.MemLimit:
 		return "memswap_limit", fmt.Errorf("it limits memory and swap together; expected mem_limit, which is %s, or more, got %s", size(d.MemLimit), size(d.MemswapLimit))
-	case d.CpusetCpus != "" && !cpuset.MatchString(d.CpusetCpus):
+	case d.CpusetCpus != "" && !isCpuset(d.CpusetCpus):
 		return "cpuset_cpus", fmt.Errorf("expected numbers of processors, such as 0-3,8, got %q", d.CpusetCpus)
-	case d.CpusetMems != "" && !cpuset.MatchString(d.CpusetMems):
+	case d.CpusetMems != "" && !isCpuset(d.CpusetMems):
 		return "cpuset_mems", fmt.Errorf("expected numbers of NUMA nodes, such as 0,1, got %q", d.CpusetMems)
 	case d.CPUQuota != 0 && d.CPUQuota != -1 && (d.CPUQuota < 1000 || d.CPUQuota > mostQuota):
 		return "cpu_quota", fmt.Errorf("expected 1000 to %d (µs), or -1 for no limit, got %d", int64(mostQuota), d.CPUQuota)
@@ -77,6 +78,24 @@ func (d Dimensions) Check() (key string, err error) {
 		}
 	}
 	return "", nil
+}
+
+// isCpuset reports whether a text is a list of numbers and ranges, none of which is backwards
+// (cpuset(7): List format).
+func isCpuset(text string) bool {
+	if !cpuset.MatchString(text) {
+		return false
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		if from, to, isRange := strings.Cut(part, "-"); isRange {
+			a, errA := strconv.Atoi(from)
+			b, errB := strconv.Atoi(to)
+			if errA != nil || errB != nil || a > b {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Settings returns what is set, as KEY=VALUE.

@@ -403,7 +403,7 @@ func TestOwnNodeFile(t *testing.T) {
 	}
 }
 
-// Whoever copies a part of what is printed into the node file has to know what would be read as
+// Anyone who copies a part of what is printed into the node file has to know what would be read as
 // something else there.
 func TestMisreadBesideAnOwnNodeFile(t *testing.T) {
 	e := engine{name: "docker"}

@@ -27,7 +27,7 @@ func (n *Node) Repair(s generation.Service, state containers.State, upgrade stri
 	return fmt.Sprintf("kolla-ansible runs it: `docker start %s` starts it, or %s creates it again", was.Name, n.Redeploy()) + adopt
 }
 
-// StopKolla is the command that stops a container of kolla-ansible for good.
+// StopKolla is the command that stops a container of kolla-ansible permanently.
 func (n *Node) StopKolla(container string) string {
 	if n.hasUnit(container) {
 		return fmt.Sprintf("`systemctl disable --now %s`", unitOf(container))

@@ -69,6 +69,7 @@ func TestWrongDimensions(t *testing.T) {
 		"{cpu_shares: -1}":                      "cpu_shares: expected 2 to 262144, got -1",
 		"{blkio_weight: 9}":                     "blkio_weight: expected 10 to 1000, got 9",
 		"{cpuset_cpus: all}":                    `cpuset_cpus: expected numbers of processors, such as 0-3,8, got "all"`,
+		"{cpuset_cpus: '0,3-1'}":                `cpuset_cpus: expected numbers of processors, such as 0-3,8, got "0,3-1"`,
 		"{cpuset_cpus: '0-'}":                   `cpuset_cpus: expected numbers of processors, such as 0-3,8, got "0-"`,
 		"{cpuset_mems: '0 1'}":                  `cpuset_mems: expected numbers of NUMA nodes, such as 0,1, got "0 1"`,
 		"{kernel_memory: 1g}":                   "kernel_memory: unknown key; Linux no longer has this limit",

@@ -50,7 +50,7 @@ func (t *transaction) checkReturn(ctx context.Context) error {
 	return nil
 }
 
-// checkNotReturning tells of services that were added since, and that nothing of generation 0 runs. It
+// checkNotReturning reports services that were added since, and that nothing of generation 0 runs. It
 // refuses to leave guests without libvirt.
 func (t *transaction) checkNotReturning(guests bool) error {
 	for _, s := range t.from.Services {

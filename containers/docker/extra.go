@@ -61,6 +61,11 @@ func (e *Engine) extra(ctx context.Context, c container.InspectResponse) ([]stri
 			found = append(found, name)
 		}
 	}
+	for option := range host.LogConfig.Config {
+		if option != "max-size" && option != "max-file" {
+			found = append(found, "log-opt "+option)
+		}
+	}
 	found = append(found, extraMounts(c)...)
 	others, err := e.notDefault(ctx, host)
 	found = append(found, others...)

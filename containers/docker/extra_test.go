@@ -38,7 +38,10 @@ func TestExtra(t *testing.T) {
 			config.Tty, host.Init, host.AutoRemove, host.GroupAdd = true, &yes, true, []string{"5"}
 		}, []string{"group-add", "init", "rm", "tty"}},
 		"labels of SELinux": {func(_ *container.Config, host *container.HostConfig) { host.SecurityOpt = []string{"label=disable"} }, []string{"security-opt"}},
-		"paths":             {func(_ *container.Config, host *container.HostConfig) { host.MaskedPaths = []string{} }, []string{"security-opt"}},
+		"log options": {func(_ *container.Config, host *container.HostConfig) {
+			host.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "3", "tag": "x"}}
+		}, []string{"log-opt tag"}},
+		"paths": {func(_ *container.Config, host *container.HostConfig) { host.MaskedPaths = []string{} }, []string{"security-opt"}},
 		"mounts": {func(_ *container.Config, host *container.HostConfig) {
 			host.Mounts = []mount.Mount{{Target: "/a", VolumeOptions: &mount.VolumeOptions{Subpath: "b"}}, {Target: "/plain", VolumeOptions: &mount.VolumeOptions{}}}
 			host.Tmpfs = map[string]string{"/t": "rw,uid=5,size=10%"}

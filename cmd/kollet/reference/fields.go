@@ -66,7 +66,7 @@ func describe(t reflect.Type) value {
 	case reflect.Struct:
 		v := value{kind: mapping}
 		if t == reflect.TypeFor[nodefile.Volume]() {
-			v.short = "SOURCE:TARGET[:OPTION,…]"
+			v.short = "SOURCE:TARGET[:OPTION,…], or TARGET for a tmpfs"
 		}
 		for f := range t.Fields() {
 			key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
