@@ -23,6 +23,10 @@ func TestProfileRequires(t *testing.T) {
 		"with Keystone": {"none", "auth_url: 'http://10.0.0.5:5000/v3'", []string{
 			"nova-compute: amqp amqp://10.0.0.5:5672", "nova-compute: http http://10.0.0.5:5000/v3",
 		}},
+		"with Ceilometer": {"none", "auth_url: 'http://10.0.0.5:5000/v3', ceilometer_compute_enabled: true", []string{
+			"ceilometer-compute: amqp amqp://10.0.0.5:5672", "ceilometer-compute: http http://10.0.0.5:5000/v3",
+			"nova-compute: amqp amqp://10.0.0.5:5672", "nova-compute: http http://10.0.0.5:5000/v3",
+		}},
 		"with TLS and Placement": {"openvswitch", "auth_url: 'https://k:5000/v3', placement_url: 'https://p', rabbit_tls: true, rabbit_port: 5671, rabbit_host: '2001:db8::5', ca_file: /ca.pem", []string{
 			"openvswitch-vswitchd: exec sh -c # compare the schema of the database with that of ovs-vswitchd …",
 			"neutron-openvswitch-agent: amqp amqps://[2001:db8::5]:5671 /ca.pem", "nova-compute: amqp amqps://[2001:db8::5]:5671 /ca.pem",
@@ -43,7 +47,7 @@ func TestProfileRequires(t *testing.T) {
 				}
 			}
 			var secrets []string
-			for _, s := range []string{"rabbit", "nova", "placement", "neutron"} {
+			for _, s := range []string{"rabbit", "nova", "placement", "neutron", "ceilometer"} {
 				secrets = append(secrets, fmt.Sprintf("%s_password: {file: /etc/kollet/secret}", s))
 			}
 			if c.network == "ovn" {
