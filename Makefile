@@ -240,7 +240,8 @@ node-image: deps build ## the node image: disk, kernel, ramdisk and root file sy
 first-boot: node-image ## boot the node image twice; the short part of test-vm
 	test/make/gotest.sh -v -timeout 60m -run 'TestFirstBoot/nocloud' ./test/vm
 
-test-vm: node-image guest images ## first boots, a guest and power losses in virtual machines; an hour
+test-vm: node-image guest images extra-images ## first boots, a guest, a volume and power losses in virtual machines; an hour
+	@test/make/deps.sh tgt
 	@$(phase) "virtual machines" test/make/gotest.sh -count=1 -v -timeout 3h ./test/vm
 
 chaos: build guest images ## let every call of the engine and of the state's files fail, kill kollet and the engine at every record, and kollet at any moment, lose power at every flush, start guests at any moment, kill kollet while it replaces libvirt; for hours, or CHAOS_TIME for each table; CHAOS_PROGRESS=FILE continues

@@ -71,7 +71,7 @@ apt-get -qq update
 apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing
 
 # Do not start them at the next boot either. The tests start them on the loopback device.
-for package in rabbitmq-server docker-registry openssh-server ovn-central; do
+for package in rabbitmq-server docker-registry openssh-server ovn-central tgt; do
 	service=$package
 	[ $package != openssh-server ] || service=ssh
 	case " $missing " in *" $package "*)

@@ -30,7 +30,13 @@ func archive(t testing.TB, path string, images map[string]v1.Image) {
 // nodeImages returns images that make images has built, by NAME:TAG.
 func nodeImages(t testing.TB, tags ...string) map[string]v1.Image {
 	t.Helper()
-	registry := machine.NewRegistry(t, machine.RegistryDir(built(t, "registry")))
+	return imagesOf(t, "registry", tags...)
+}
+
+// imagesOf returns images of a registry in the build directory, by NAME:TAG.
+func imagesOf(t testing.TB, dir string, tags ...string) map[string]v1.Image {
+	t.Helper()
+	registry := machine.NewRegistry(t, machine.RegistryDir(built(t, dir)))
 	images := map[string]v1.Image{}
 	for _, tag := range tags {
 		ref, err := name.NewTag(registry.Addr+"/kolla/"+tag, name.Insecure)

@@ -35,7 +35,7 @@ func existing(t testing.TB, path string) string {
 		_, err = os.Stat(full)
 	}
 	if err != nil {
-		t.Fatalf("%v: build it with make node-image guest images", err)
+		t.Fatalf("%v: build it with make node-image guest images extra-images", err)
 	}
 	return full
 }
