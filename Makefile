@@ -151,7 +151,7 @@ e2e: build guest images ## the end-to-end tests
 test-long: build guest images ## what make test shortens: kills after every record, and the end-to-end tests on each engine; two hours
 	KOLLET_TEST_LONG=yes test/make/gotest.sh -count=1 -v -timeout 4h ./test/computenode ./test/e2e
 
-test-extra: build guest images extra-images ## the services that are switched off by default; five minutes
+test-extra: build guest images extra-images ## the services that are switched off by default; six minutes
 	@test/make/deps.sh openssh-client
 	test/make/gotest.sh -count=1 -v -timeout 30m ./test/extra
 

@@ -27,8 +27,8 @@ const (
 	address        = "192.0.2.21" // the node's: QEMU refuses 127.0.0.1 for migrations
 )
 
-// services are those that need no modules of the kernel and no control plane.
-var services = []string{"cron", "nova-ssh", "prometheus-libvirt-exporter", "prometheus-node-exporter"}
+// services are those that need no modules of the kernel.
+var services = []string{"ceilometer-compute", "cron", "nova-ssh", "prometheus-libvirt-exporter", "prometheus-node-exporter"}
 
 var (
 	check    = nodetest.Check
@@ -72,12 +72,16 @@ func newCompute(t *testing.T, engine nodetest.Engine, registry, extra *machine.R
 	}
 	c.use(nodetest.OldVersion)
 	// A test machine's root directory is no shared mount.
-	c.More = map[string]string{"prometheus-node-exporter": "    volumes: [{source: /, target: /host, read_only: true}]\n"}
+	c.More = map[string]string{
+		"prometheus-node-exporter": "    volumes: [{source: /, target: /host, read_only: true}]\n",
+		"nova-api":                 novaService,
+	}
+	c.Write(novaFile, novaConf)
 	private, public := keyPair(t)
 	c.Secrets = map[string]string{}
 	for name, value := range map[string]string{
 		"rabbit_password": rabbitPassword, "ceph_nova_key": cephKey, "ceph_cinder_key": cephKey, "libvirt_sasl_password": "s@sl$ecret",
-		"nova_ssh_private_key": private, "nova_ssh_public_key": public,
+		"nova_ssh_private_key": private, "nova_ssh_public_key": public, "ceilometer_password": "none",
 	} {
 		c.Secrets[name] = "/etc/kollet/secrets/" + name
 		c.Write(c.Secrets[name], value)
@@ -87,7 +91,7 @@ func newCompute(t *testing.T, engine nodetest.Engine, registry, extra *machine.R
 
 // use makes the node file name the images of a version.
 func (c *compute) use(version string) {
-	c.Extra = map[string]string{}
+	c.Extra = map[string]string{"nova-api": c.Registry.Addr + "/kolla/nova-compute:" + nodetest.OldVersion}
 	for _, name := range services {
 		c.Extra[name] = fmt.Sprintf("%s/kolla/%s:%s", c.extra.Addr, name, version)
 	}
@@ -113,8 +117,10 @@ func lifecycle(t *testing.T, c *compute) {
 		{"libvirt has the secrets of Ceph", cephSecrets},
 		{"libvirt of another node needs the password", sasl},
 		{"the exporters have the machine's and a guest's metrics", metrics},
+		{"Ceilometer gets samples of a guest", samples},
 		{"logs are rotated while they are written", rotation},
 		{"an upgrade replaces them, and the next one nothing", upgrade},
+		{"libvirt is replaced under them", libvirtReplaced},
 		{"a service that is switched off is removed", switchOff},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(t, c.in(t)) }) {
@@ -184,7 +190,7 @@ func sasl(t *testing.T, c *compute) {
 func metrics(t *testing.T, c *compute) {
 	dir := filepath.Join(c.Instances(), guestUUID)
 	machine.PlaceGuest(t, dir)
-	xml := machine.GuestXML("ticker", guestUUID, "/var/lib/nova/instances/"+guestUUID)
+	xml := strings.Replace(machine.GuestXML("ticker", guestUUID, "/var/lib/nova/instances/"+guestUUID), "<memory ", novaMetadata+"<memory ", 1)
 	check(t, os.WriteFile(filepath.Join(dir, "domain.xml"), []byte(xml), 0o644))
 	c.exec(0, "nova-libvirt", "virsh", "define", "/var/lib/nova/instances/"+guestUUID+"/domain.xml")
 	c.exec(0, "nova-libvirt", "virsh", "start", "ticker")
@@ -234,7 +240,7 @@ func rotation(t *testing.T, c *compute) {
 }
 
 func upgrade(t *testing.T, c *compute) {
-	guest := c.Guests()
+	guest, cpu := c.Guests(), c.sampled().Volume
 	before := c.Status()
 	c.use(nodetest.NewVersion)
 	c.Upgrade()
@@ -249,6 +255,9 @@ func upgrade(t *testing.T, c *compute) {
 	}
 	contains(t, get(t, "9177"), "libvirt_up 1", `domain="ticker"`)
 	c.exec(0, "nova-compute", "ssh", "-o", "BatchMode=yes", address, "true")
+	if now := c.sampled().Volume; now <= cpu {
+		t.Errorf("the guest had %g ns of processor time, and has %g", cpu, now)
+	}
 	c.Must(0, "verify")
 	c.Configure()
 	var r struct{ Outcome journal.Outcome }
@@ -259,6 +268,7 @@ func upgrade(t *testing.T, c *compute) {
 }
 
 func switchOff(t *testing.T, c *compute) {
+	c.use(nodetest.NewVersion)
 	c.Vars["cron_enabled"] = "false"
 	delete(c.Extra, "cron")
 	c.Upgrade()
