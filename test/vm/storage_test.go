@@ -2,6 +2,7 @@ package vm
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,15 +15,24 @@ import (
 	"github.com/kollet/kollet/test/machine"
 )
 
-// storageNode returns a node file with what a node needs for volumes of a SAN.
+// storageNode returns a node file with what a node needs for volumes of a SAN. nova-compute only
+// waits: the test attaches the volume in its container, and starts no server.
 func storageNode(tag string) string {
 	return fmt.Sprintf(`images: {registry: %s, tag: %q}
 network: none
-vars: {virt_type: qemu, iscsid_enabled: true, multipathd_enabled: true}
+vars: {virt_type: qemu, rabbit_host: 127.0.0.1, auth_url: none, iscsid_enabled: true, multipathd_enabled: true, volume_use_multipath: true}
+secrets: {rabbit_password: {file: /etc/kollet/secrets/rabbit}}
 services:
   nova-libvirt: {disabled: true}
-  nova-compute: {disabled: true}
-`, repository, tag)
+  nova-compute:
+    image: nova-compute:%s
+    command: [sleep, infinity]
+    preload: {python: false, modules: []}
+    depends_on: []
+    replace_with_dependencies: false
+    requires: []
+    healthcheck: [{exec: ["true"]}]
+`, repository, tag, oldVersion)
 }
 
 // TestStorage writes to a volume over two paths of iSCSI while iscsid and multipathd are replaced,
@@ -31,16 +41,21 @@ func TestStorage(t *testing.T) {
 	volume := newTarget(t)
 	n := newNode(t, plan{
 		name: "storage", seed: "nocloud", direct: true, memory: 2048, outer: true, nodeFile: storageNode(oldVersion),
+		files: map[string]string{"etc/kollet/secrets/rabbit": "none\n"},
 		tools: func(dir string) {
-			archive(t, filepath.Join(dir, imagesFile), imagesOf(t, "extra",
-				"iscsid:"+oldVersion, "iscsid:"+newVersion, "multipathd:"+oldVersion, "multipathd:"+newVersion))
+			images := imagesOf(t, "extra", "iscsid:"+oldVersion, "iscsid:"+newVersion, "multipathd:"+oldVersion, "multipathd:"+newVersion)
+			maps.Copy(images, nodeImages(t, "nova-compute:"+oldVersion))
+			archive(t, filepath.Join(dir, imagesFile), images)
 		},
 	})
 	n.powerOn()
 	n.firstBoot()
 
-	n.logIn()
+	device := n.volume("attach")
 	disk := n.awaitPaths(2)
+	if real := strings.TrimSpace(n.must("readlink", "--canonicalize", device)); real != strings.TrimSpace(n.must("readlink", "--canonicalize", disk)) {
+		t.Errorf("nova-compute attached %s, which is not %s", device, disk)
+	}
 	sessions := n.sessions()
 	writer := n.startWriter(disk)
 	writer.goesOn()
@@ -49,8 +64,8 @@ func TestStorage(t *testing.T) {
 	before := n.healthy()
 	t.Log(n.must("kollet", "upgrade"))
 	for i, s := range n.healthy().Services {
-		if was := before.Services[i]; s.Container == was.Container || !strings.HasSuffix(s.Image, ":"+newVersion) {
-			t.Errorf("%s was not replaced: %+v, before %+v", s.Name, s, was)
+		if was := before.Services[i]; (s.Container == was.Container) != (s.Name == "nova-compute") {
+			t.Errorf("%s is %+v, and was %+v", s.Name, s, was)
 		}
 	}
 	writer.goesOn()
@@ -70,7 +85,7 @@ func TestStorage(t *testing.T) {
 	writer.goesOn()
 	writer.stop()
 	writer.compare(volume)
-	n.logOut()
+	n.detach()
 }
 
 // The target has two portals, as that of a SAN with two networks.
@@ -127,24 +142,41 @@ func newTarget(t *testing.T) (volume string) {
 	return volume
 }
 
-func (n *node) iscsiadm(args ...string) string {
-	n.t.Helper()
-	return n.must(append([]string{"kollet", "exec", "iscsid", "--", "iscsiadm", "--mode"}, args...)...)
-}
+// volumeDriver attaches or detaches the volume as nova-compute does for a server: by its driver,
+// with its configuration and its way to root.
+const volumeDriver = `
+import shlex, sys
+from nova import config, utils
+config.parse_args(['nova-compute', '--config-file', '/etc/nova/nova.conf'], configure_db=False, init_rpc=False)
+from oslo_privsep import priv_context
+priv_context.init(root_helper=shlex.split(utils.get_root_helper()))
+from nova.virt.libvirt.volume import iscsi
 
-// logIn finds the target by each portal, and logs in to it by both.
-func (n *node) logIn() {
+action, target, *portals = sys.argv[1:]
+volume = {'data': {
+    'target_discovered': False, 'target_portal': portals[0], 'target_iqn': target, 'target_lun': 1,
+    'target_portals': portals, 'target_iqns': [target] * len(portals), 'target_luns': [1] * len(portals)}}
+driver = iscsi.LibvirtISCSIVolumeDriver(None)
+if action == 'attach':
+    driver.connect_volume(volume, None)
+    print(volume['data']['device_path'])
+else:
+    driver.disconnect_volume(volume, None)
+`
+
+func (n *node) volume(action string) string {
 	n.t.Helper()
+	argv := []string{"kollet", "exec", "nova-compute", "--", "python3", "-c", volumeDriver, action, targetName}
 	for _, address := range portals {
-		contains(n.t, n.iscsiadm("discovery", "--type", "sendtargets", "--portal", address), address+":3260", targetName)
+		argv = append(argv, address+":3260")
 	}
-	n.iscsiadm("node", "--targetname", targetName, "--login")
+	return strings.TrimSpace(n.must(argv...))
 }
 
 // sessions returns the sessions of iSCSI, in the order of their names: tcp: [NUMBER] PORTAL,GROUP TARGET.
 func (n *node) sessions() []string {
 	n.t.Helper()
-	lines := strings.Split(strings.TrimSpace(n.iscsiadm("session")), "\n")
+	lines := strings.Split(strings.TrimSpace(n.must("kollet", "exec", "iscsid", "--", "iscsiadm", "--mode", "session")), "\n")
 	slices.Sort(lines)
 	if len(lines) != 2 {
 		n.t.Fatalf("sessions: %q", lines)
@@ -159,28 +191,27 @@ func (n *node) awaitPaths(want int) (disk string) {
 		return n.do("kollet", "exec", "multipathd", "--", "multipathd", "show", what, "raw", "format", format).Stdout
 	}
 	for deadline := time.Now().Add(workTime); ; time.Sleep(time.Second) {
-		maps, paths := strings.Fields(show("maps", "%w")), show("paths", "%d %t %o %T")
-		if len(maps) == 1 && strings.Count(paths, "active running ready") == want {
-			disk = "/dev/mapper/" + maps[0]
+		devices, paths := strings.Fields(show("maps", "%w")), show("paths", "%d %t %o %T")
+		if len(devices) == 1 && strings.Count(paths, "active running ready") == want {
+			disk = "/dev/mapper/" + devices[0]
 			n.must("test", "-b", disk)
 			return disk
 		}
 		if time.Now().After(deadline) {
-			n.t.Fatalf("maps %q, want one with %d paths:\n%s", maps, want, paths)
+			n.t.Fatalf("devices %q, want one with %d paths:\n%s", devices, want, paths)
 		}
 	}
 }
 
-// logOut removes the device and logs out, as os-brick does when the last volume is detached.
-func (n *node) logOut() {
+// detach requires that nothing is left of the volume.
+func (n *node) detach() {
 	n.t.Helper()
-	n.must("kollet", "exec", "multipathd", "--", "multipath", "-F")
-	n.iscsiadm("node", "--targetname", targetName, "--logout")
+	n.volume("detach")
 	if a := n.do("kollet", "exec", "iscsid", "--", "iscsiadm", "--mode", "session"); a.Status != 21 { // ISCSI_ERR_NO_OBJS_FOUND
-		n.t.Errorf("sessions after the logout: exit status %d: %s%s", a.Status, a.Stdout, a.Stderr)
+		n.t.Errorf("sessions: exit status %d: %s%s", a.Status, a.Stdout, a.Stderr)
 	}
 	if left := n.do("sh", "-c", "ls -d /sys/class/iscsi_session/* /sys/block/sd* /sys/block/dm-* 2>/dev/null").Stdout; left != "" {
-		n.t.Errorf("the logout left %s", left)
+		n.t.Errorf("it left %s", left)
 	}
 	n.healthy()
 }
