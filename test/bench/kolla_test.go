@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,9 +137,7 @@ func kollaRegistry(b *testing.B) *machine.Registry {
 	content, err := os.ReadFile(init)
 	check(b, err)
 	files := map[string]string{"dumb-init": string(content), benched: string(image.Program(b))}
-	for name, script := range kollaPrograms {
-		files[name] = script
-	}
+	maps.Copy(files, kollaPrograms)
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for path, content := range files {
