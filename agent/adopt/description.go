@@ -16,7 +16,7 @@ import (
 	"github.com/kollet/kollet/configs/pyyaml"
 )
 
-// description is Kolla's config.json, as kolla-ansible's templates write it: with modes in any
+// description is Kolla's config.json or config.yaml, as kolla-ansible's templates write it: with modes in any
 // form, and with keys that only some versions know.
 type description struct {
 	file        string // config.json, or config.yaml, which means the same

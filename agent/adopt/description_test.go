@@ -100,8 +100,13 @@ func TestDirectories(t *testing.T) {
 	var e engine
 	e.kolla(t, "nova_compute", `{"command": "x", "config_files": [{"source": "/var/lib/kolla/config_files/", "dest": "/etc/nova/", "owner": "nova", "perm": "0600"}],
 		"permissions": [{"path": "/var/lib/nova/", "owner": "nova", "recurse": true}, {"path": "/", "owner": "root"}]}`, nil)
+	dir := e.all[0].Spec.Mounts[0].Source
+	newer := filepath.Join(dir, "nova.conf")
+	if err := errors.Join(os.WriteFile(newer, nil, 0o600), os.Chtimes(newer, time.Time{}, time.Now().Add(time.Hour))); err != nil {
+		t.Fatal(err)
+	}
 	p, _ := e.read(t, Options{})
-	for _, want := range []string{"source: " + e.all[0].Spec.Mounts[0].Source + "/,", "{path: /var/lib/nova, ", "{path: /, "} {
+	for _, want := range []string{"source: " + dir + "/,", "made since it was started: nova.conf\n", "{path: /var/lib/nova, ", "{path: /, "} {
 		if !strings.Contains(p.NodeFile, want) {
 			t.Errorf("%q is missing in:\n%s", want, p.NodeFile)
 		}

@@ -81,12 +81,15 @@ func (d description) copies(name string) bool {
 	if name == d.file {
 		return true
 	}
-	for ; name != "."; name = path.Dir(name) {
+	for {
 		for _, f := range d.ConfigFiles {
 			if match, err := path.Match(path.Clean(f.Source), path.Join(gate.Config, name)); err == nil && match {
 				return true
 			}
 		}
+		if name == "." { // the directory itself
+			return false
+		}
+		name = path.Dir(name)
 	}
-	return false
 }

@@ -45,7 +45,8 @@ func checkHostDaemons(ctx context.Context, n *node.Node, services []generation.S
 	var checks []Check
 	for _, d := range hostDaemons {
 		inPlace := func(s generation.Service) bool { return s.Name == d.service || d.service == "" && s.Guests != nil }
-		if slices.ContainsFunc(services, inPlace) {
+		unknown := services == nil && d.service == "" // there is no node file yet
+		if unknown || slices.ContainsFunc(services, inPlace) {
 			checks = append(checks, d.check(ctx, n))
 		}
 	}

@@ -177,6 +177,7 @@ func TestHostDaemons(t *testing.T) {
 		want     string
 	}{
 		{"no service in its place", nil, []string{"nova-compute"}, ""},
+		{"no node file", nil, nil, "host libvirt: ok"},
 		{"the node has libvirt", nil, []string{"nova-libvirt"}, "host libvirt: ok"},
 		{"the host's", nil, []string{"nova-libvirt", "iscsid"}, "host libvirt: ok, host iscsid: problem"},
 		{"the node's", []containers.Container{{ID: "abc", PID: 100, State: containers.StateRunning}}, []string{"iscsid"}, "host iscsid: ok"},

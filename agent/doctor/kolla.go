@@ -14,9 +14,10 @@ import (
 
 // checkKolla finds containers of kolla-ansible that run what a service would run, too: with
 // their volumes and sockets, neither would work. On a node that kollet runs, kolla-ansible created them
-// again, or they were left to it and their services were added to the node file.
+// again, or they ran beside and their services were added to the node file.
 func checkKolla(ctx context.Context, n *node.Node, services []generation.Service) []Check {
-	current, _ := n.Current() // other checks report that it cannot be read
+	current, _ := n.Current() // other checks report what cannot be read
+	adopted, _ := n.Store().Adopted()
 	runs := len(current.Services) > 0 && !current.Adopted()
 	var beside, remedies []string
 	for _, s := range services {
@@ -28,9 +29,9 @@ func checkKolla(ctx context.Context, n *node.Node, services []generation.Service
 		_, replaced := current.Service(s.Name)
 		switch {
 		case s.Guests == nil:
-			remedies = append(remedies, n.StopKolla(c.Spec.Name))
-		case replaced:
-			remedies = append(remedies, fmt.Sprintf("%s, after guests that were started in it have been migrated away", n.StopKolla(c.Spec.Name)))
+			remedies = append(remedies, n.StopKolla(c))
+		case replaced || len(adopted.Containers) == 0:
+			remedies = append(remedies, fmt.Sprintf("%s, after guests that were started in it have been migrated away", n.StopKolla(c)))
 		default:
 			remedies = append(remedies, fmt.Sprintf("do not stop %s, whose guests would die: `kollet rollback 0`, then `kollet adopt` takes it over with them", c.Spec.Name))
 		}

@@ -61,19 +61,27 @@ func TestKollaBeside(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		has  []generation.Service // the current generation, if it is not of kolla-ansible
+		zero bool                 // it was taken over
 		runs string
 		want string
 	}{
-		{"kolla-ansible's node", nil, "nova_compute", "`kollet adopt` takes them over"},
-		{"it was created again", []generation.Service{compute, libvirt}, "nova_compute", "`docker stop nova_compute`"},
-		{"libvirt was created again", []generation.Service{compute, libvirt}, "nova_libvirt", migrated},
-		{"libvirt was left to kolla-ansible", []generation.Service{compute}, "nova_libvirt", "do not stop nova_libvirt, whose guests would die: `kollet rollback 0`"},
+		{"kolla-ansible's node", nil, false, "nova_compute", "`kollet adopt` takes them over"},
+		{"it was created again", []generation.Service{compute, libvirt}, true, "nova_compute", "`docker stop nova_compute`"},
+		{"libvirt was created again", []generation.Service{compute, libvirt}, true, "nova_libvirt", migrated},
+		{"the node was never taken over", []generation.Service{compute}, false, "nova_libvirt", migrated},
+		{"libvirt was left to kolla-ansible", []generation.Service{compute}, true, "nova_libvirt", "do not stop nova_libvirt, whose guests would die: `kollet rollback 0`"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := oneContainer{only: containers.Container{State: containers.StateRunning, Spec: containers.Spec{Name: c.runs, Env: map[string]string{"KOLLA_SERVICE_NAME": "x"}}}}
 			n := &node.Node{Root: t.TempDir(), Engine: e}
 			if c.has != nil {
 				g := generation.Generation{Number: 2, Services: c.has}
+				if c.zero {
+					a := generation.Adopted{Containers: map[string]generation.Container{"nova-compute": {ID: "a", Name: "nova_compute"}}}
+					if err := n.Store().SetAdopted(a); err != nil {
+						t.Fatal(err)
+					}
+				}
 				if err := errors.Join(n.Store().Write(g, nil, func(string) error { return nil }), n.Store().SetCurrent(2)); err != nil {
 					t.Fatal(err)
 				}

@@ -27,12 +27,16 @@ func (n *Node) Repair(s generation.Service, state containers.State, upgrade stri
 	return fmt.Sprintf("kolla-ansible runs it: `docker start %s` starts it, or %s creates it again", was.Name, n.Redeploy()) + adopt
 }
 
-// StopKolla is the command that stops a container of kolla-ansible permanently.
-func (n *Node) StopKolla(container string) string {
-	if n.hasUnit(container) {
-		return fmt.Sprintf("`systemctl disable --now %s`", unitOf(container))
+// StopKolla is the command that stops a container of kolla-ansible, so that it stays stopped.
+func (n *Node) StopKolla(c containers.Container) string {
+	switch name := c.Spec.Name; {
+	case n.hasUnit(name):
+		return fmt.Sprintf("`systemctl disable --now %s`", unitOf(name))
+	case c.Spec.Restart == containers.RestartAlways: // Docker would start it when it starts itself
+		return fmt.Sprintf("`docker update --restart no %s && docker stop %s`", name, name)
+	default:
+		return fmt.Sprintf("`docker stop %s`", name)
 	}
-	return fmt.Sprintf("`docker stop %s`", container)
 }
 
 // Redeploy is the command with which kolla-ansible creates containers of this node again.

@@ -34,8 +34,7 @@ func TestValueChanges(t *testing.T) {
 		"a double less":   {[]string{"-v", "-v"}, []string{"-v"}, "x: no longer -v"},
 		"a double more":   {[]string{"-v"}, []string{"-v", "-v"}, "x: now also -v"},
 		"mapping":         {map[string]string{"A": "1", "B": "2"}, map[string]string{"A": "1", "B": "3", "C": ""}, "x: B=2, now B=3, C="},
-		"a password":      {map[string]string{"DB_PASSWORD": "1", "A": "2"}, map[string]string{"DB_PASSWORD": "3", "A": "2"}, "x: DB_PASSWORD=<masked>, now DB_PASSWORD=<masked>"},
-		"a URL's":         {[]string{"--to=amqp://a:b@c"}, []string{}, "x: no longer --to=amqp://a:<masked>@c"},
+		"like a password": {[]string{"ssh_keys:/a"}, []string{"ssh_keys:/a:ro"}, "x: ssh_keys:/a, now ssh_keys:/a:ro"},
 		"no mapping":      {map[string]string(nil), map[string]string{}, ""},
 		"mounts":          {[]containers.Mount{{Type: "bind", Source: "/a", Target: "/b"}}, []containers.Mount{{Type: "bind", Source: "/a", Target: "/b", ReadOnly: true, Propagation: "rslave"}}, "x: /a:/b, now /a:/b:ro,rslave"},
 		"security":        {containers.Security{NoNewPrivileges: true}, containers.Security{Seccomp: `{"a":1}`, AppArmor: "unconfined"}, "x: no-new-privileges, now apparmor=unconfined, seccomp=profile 015abd7f5cc5"},
@@ -50,6 +49,17 @@ func TestValueChanges(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestPasswordsInSettings(t *testing.T) {
+	was := map[string]string{"DB_PASSWORD": "1", "A": "2"}
+	is := map[string]string{"DB_PASSWORD": "3", "A": "2"}
+	if got := valueChanges("environment", was, is); !slices.Equal(got, []string{"environment: DB_PASSWORD=<masked>, now DB_PASSWORD=<masked>"}) {
+		t.Errorf("%q", got)
+	}
+	if got := valueChanges("command", []string{"--to=amqp://a:b@c"}, []string{}); !slices.Equal(got, []string{"command: no longer --to=amqp://a:<masked>@c"}) {
+		t.Errorf("%q", got)
 	}
 }
 

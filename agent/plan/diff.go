@@ -23,6 +23,9 @@ func specChanges(old, new containers.Spec) []string {
 	return changes
 }
 
+// mayHavePassword has the settings in which an operator may have written one.
+var mayHavePassword = map[string]bool{"environment": true, "entrypoint": true, "command": true, "program": true, "warmup": true}
+
 // valueChanges says how a value differs, if it does. Of lists and mappings it
 // names the entries alone that do. It masks what looks like a password: those of kolla-ansible's
 // containers are no secrets that kollet knows.
@@ -37,9 +40,11 @@ func valueChanges(name string, old, new any) []string {
 			lost = append(lost, e)
 		}
 	}
-	for _, all := range [][]string{lost, won} {
-		for i, e := range all {
-			all[i] = redact.Mask(e)
+	if mayHavePassword[name] {
+		for _, all := range [][]string{lost, won} {
+			for i, e := range all {
+				all[i] = redact.Mask(e)
+			}
 		}
 	}
 	switch {

@@ -58,7 +58,7 @@ func (t *transaction) checkNotReturning(guests bool) error {
 		switch {
 		case returns:
 		case s.Guests != nil && guests:
-			if err := t.refuse(fmt.Errorf("check: guests run, and generation 0 has no %s, which was left to kolla-ansible: nothing would run them; migrate them away first", s.Name)); err != nil {
+			if err := t.refuse(fmt.Errorf("check: guests run, and generation 0 has no %s: nothing would run them; migrate them away first", s.Name)); err != nil {
 				return err
 			}
 		default:

@@ -91,13 +91,14 @@ func (t *transaction) freeKeptNames(ctx context.Context) error {
 		return err
 	}
 	for service, was := range a.Containers {
-		if t.target.Returns {
-			if err := t.freeOwnName(ctx, was); err != nil {
+		own, err := t.node.Engine.Inspect(ctx, was.ID)
+		if t.target.Returns && err == nil {
+			err = t.freeOwnName(ctx, was)
+			if err != nil {
 				return err
 			}
 			continue
 		}
-		own, err := t.node.Engine.Inspect(ctx, was.ID)
 		if errors.Is(err, containers.ErrNotFound) || err == nil && own.Spec.Name != service {
 			continue
 		}

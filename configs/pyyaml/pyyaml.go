@@ -22,7 +22,7 @@ const (
 	most       = 4 << 20 // bytes of a file, and of its JSON: aliases can make a small file large
 )
 
-// ToJSON converts one document. Errors have its line, column and the remedy.
+// ToJSON converts one document. Errors name line and column as far as the parser knows them, and the remedy.
 func ToJSON(data []byte) ([]byte, error) {
 	root, err := parse(data)
 	if err != nil {
@@ -115,8 +115,8 @@ func (w *writer) count(n *yaml.Node, level int) error {
 	switch {
 	case level > mostLevels:
 		return at(n, "more than %d levels, or an alias within what it stands for", mostLevels)
-	case w.work > most:
-		return at(n, "the file is too large when its aliases are written out")
+	case w.work > most || len(w.out) > most:
+		return at(n, "the file is too large, with its aliases written out")
 	}
 	return nil
 }

@@ -62,8 +62,8 @@ func (e *Engine) extra(ctx context.Context, c container.InspectResponse) ([]stri
 		}
 	}
 	for option := range host.LogConfig.Config {
-		if option != "max-size" && option != "max-file" {
-			found = append(found, "log-opt "+option)
+		if option != "max-size" && option != "max-file" { // nothing tells what the engine's default is
+			found = append(found, "log-opt "+option+", unless Docker has it by default")
 		}
 	}
 	found = append(found, extraMounts(c)...)

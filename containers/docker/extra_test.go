@@ -40,7 +40,7 @@ func TestExtra(t *testing.T) {
 		"labels of SELinux": {func(_ *container.Config, host *container.HostConfig) { host.SecurityOpt = []string{"label=disable"} }, []string{"security-opt"}},
 		"log options": {func(_ *container.Config, host *container.HostConfig) {
 			host.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "3", "tag": "x"}}
-		}, []string{"log-opt tag"}},
+		}, []string{"log-opt tag, unless Docker has it by default"}},
 		"paths": {func(_ *container.Config, host *container.HostConfig) { host.MaskedPaths = []string{} }, []string{"security-opt"}},
 		"mounts": {func(_ *container.Config, host *container.HostConfig) {
 			host.Mounts = []mount.Mount{{Target: "/a", VolumeOptions: &mount.VolumeOptions{Subpath: "b"}}, {Target: "/plain", VolumeOptions: &mount.VolumeOptions{}}}

@@ -61,8 +61,8 @@ func refusesAdoption(t *testing.T, p *protocol) {
 	const remedy = "`docker stop nova_compute`; to leave them to kolla-ansible"
 	contains(t, k.Must(1, "upgrade").Stderr, "kolla-ansible runs nova_compute", remedy)
 	contains(t, k.Kollet("doctor").Stdout, remedy)
-	k.Docker("rm", "--force", "nova_compute")
 	contains(t, k.Must(1, "rollback", "0").Stderr, "kolla-ansible's container of nova-compute was removed or created again; docs/kolla.md")
+	k.Docker("rm", "--force", "nova_compute")
 
 	// What would be lost or could not run again.
 	k.Create("nova_ssh", image, `{"command": "/bin/tiny serve 127.0.0.1:7003"}`, "--rm", "--volume", "/data")

@@ -80,12 +80,12 @@ import oslo_messaging
 from oslo_config import cfg
 
 url, since = sys.argv[1:]
-found = threading.Event()
+found, first = threading.Event(), threading.Lock()
 
 class Endpoint:
     def sample(self, context, publisher, event, payload, metadata):
         for s in payload['samples']:
-            if s['counter_name'] == 'cpu' and s['timestamp'] > since and not found.is_set():
+            if s['counter_name'] == 'cpu' and s['timestamp'] > since and first.acquire(blocking=False):
                 print(json.dumps(s))
                 found.set()
 
