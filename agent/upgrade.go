@@ -33,6 +33,11 @@ func (a *Agent) warnOfFile() {
 // together; 0 means the one before the current. It is an upgrade like any
 // other, to a new generation that equals the earlier one.
 func (a *Agent) Rollback(ctx context.Context, number int, run upgrade.Options) (upgrade.Result, error) {
+	if number == 0 { // a playbook for the whole fleet asks for that
+		if err := a.refuseAdopted(ctx); err != nil {
+			return upgrade.Result{}, err
+		}
+	}
 	return upgrade.Run(ctx, a.node, func() (*target.Target, error) { return target.Recall(a.node, number) }, run)
 }
 
@@ -59,6 +64,9 @@ func (a *Agent) Plan(ctx context.Context, opts target.Options) (Planned, error) 
 	current, err := a.node.Current()
 	if err != nil {
 		return Planned{}, err
+	}
+	if err := a.refuseAdopted(ctx); err != nil {
+		a.node.Note("", "%v", err)
 	}
 	planned.Plan, _, err = plan.Make(ctx, a.node, t, current)
 	return planned, err

@@ -17,7 +17,6 @@ import (
 	"strings"
 
 	"github.com/kollet/kollet/agent/durable"
-	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/health"
 	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
@@ -103,7 +102,7 @@ func Read(ctx context.Context, n *node.Node, opts Options) (Proposal, error) {
 		return Proposal{}, err
 	}
 	taken := len(current.Services) > 0 && !current.Adopted()
-	all = slices.DeleteFunc(all, func(c containers.Container) bool { return !IsKolla(c) || taken && node.IsAdopted(c) })
+	all = slices.DeleteFunc(all, func(c containers.Container) bool { return !node.IsKolla(c) || taken && node.IsAdopted(c) })
 	if len(all) == 0 {
 		return Proposal{}, ErrNothing
 	}
@@ -126,19 +125,6 @@ func Read(ctx context.Context, n *node.Node, opts Options) (Proposal, error) {
 	}
 	return propose(n, read, stays)
 }
-
-// IsKolla reports whether kolla-ansible made a container: all of its containers have the
-// variable or the mount (kolla-ansible: module_utils/kolla_container_worker.py and
-// group_vars). Those of kollet have them too.
-func IsKolla(c containers.Container) bool {
-	if c.Spec.Labels[node.LabelNode] != "" && !node.IsAdopted(c) {
-		return false
-	}
-	_, named := c.Spec.Env[serviceVariable]
-	return named || slices.ContainsFunc(c.Spec.Mounts, isConfigMount)
-}
-
-func isConfigMount(m containers.Mount) bool { return filepath.Clean(m.Target) == gate.Config }
 
 // check refuses names that no container has.
 func (o Options) check(all []containers.Container) error {
@@ -195,7 +181,7 @@ func look(ctx context.Context, n *node.Node, c containers.Container) (found, err
 		}
 		*image.into = got
 	}
-	at := slices.IndexFunc(c.Spec.Mounts, isConfigMount)
+	at := slices.IndexFunc(c.Spec.Mounts, node.IsConfigMount)
 	if at < 0 {
 		return f, nil
 	}

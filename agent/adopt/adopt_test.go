@@ -299,7 +299,7 @@ func TestChoice(t *testing.T) {
 	for _, name := range []string{"nova_compute", "nova_ssh", "cron", "keystone"} {
 		e.kolla(t, name, plainConfig, nil)
 	}
-	e.all = append(e.all, containers.Container{Spec: containers.Spec{Name: "nova-compute", Env: map[string]string{serviceVariable: "nova-compute"}, Labels: map[string]string{node.LabelNode: "/var/lib/kollet"}}})
+	e.all = append(e.all, containers.Container{Spec: containers.Spec{Name: "nova-compute", Env: map[string]string{node.ServiceVariable: "nova-compute"}, Labels: map[string]string{node.LabelNode: "/var/lib/kollet"}}})
 	for _, c := range []struct {
 		opts Options
 		want string

@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// serviceVariable is in the environment of every container that kolla-ansible makes.
-const serviceVariable = "KOLLA_SERVICE_NAME"
-
 // compute are kolla-ansible's containers on compute nodes (kolla-ansible:
 // ansible/inventory/multinode and the roles' defaults).
 var compute = []string{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
+	"github.com/kollet/kollet/agent/node"
 	"github.com/kollet/kollet/agent/nodefile"
 	"github.com/kollet/kollet/containers"
 )
@@ -28,10 +29,10 @@ func Running(ctx context.Context, engine containers.Engine, c containers.Contain
 	s.Spec.Name, s.Spec.Image, s.Spec.Labels = "", "", nil
 	s.Spec.Env = maps.Clone(c.Spec.Env)
 	delete(s.Spec.Env, gate.Strategy)
-	if s.Spec.Env[serviceVariable] == next.Name {
-		delete(s.Spec.Env, serviceVariable)
+	if s.Spec.Env[node.ServiceVariable] == next.Name {
+		delete(s.Spec.Env, node.ServiceVariable)
 	}
-	s.Spec.Mounts = slices.DeleteFunc(slices.Clone(c.Spec.Mounts), isConfigMount)
+	s.Spec.Mounts = slices.DeleteFunc(slices.Clone(c.Spec.Mounts), node.IsConfigMount)
 	s.User, s.Argv, s.Command = image.User, slices.Concat(image.Entrypoint, image.Command), nil
 	s.Files, s.Permissions, s.Preload, s.Warmup = nil, nil, nil, nil
 	s.Healthcheck, s.Requires = probes(c.Spec), nil

@@ -195,8 +195,8 @@ func bytes(n int64) string {
 func (t *translated) environment(spec containers.Spec) {
 	env := maps.Clone(spec.Env)
 	delete(env, gate.Strategy)
-	if env[serviceVariable] == t.name {
-		delete(env, serviceVariable)
+	if env[node.ServiceVariable] == t.name {
+		delete(env, node.ServiceVariable)
 	}
 	if env["KOLLA_NEUTRON_WRAPPERS"] == "true" {
 		t.block("it starts containers of its own (KOLLA_NEUTRON_WRAPPERS), which would not survive it", "set neutron_agents_wrappers to no for kolla-ansible, and reconfigure it")
@@ -207,7 +207,7 @@ func (t *translated) environment(spec containers.Spec) {
 // mounts keeps volumes and binds. The config files are mounted by kollet.
 func (t *translated) mounts(mounts []containers.Mount) {
 	for _, m := range mounts {
-		if isConfigMount(m) {
+		if node.IsConfigMount(m) {
 			continue
 		}
 		switch m.Type {

@@ -4,6 +4,8 @@ package doctor
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/kollet/kollet/agent/generation"
@@ -46,6 +48,10 @@ func Run(ctx context.Context, n *node.Node) []Check {
 	checks = append(checks, checkOpenStack(ctx, n, services)...)
 	if engine.Level != Bad {
 		checks = append(checks, checkKolla(ctx, n, services)...)
+		checks = append(checks, checkStartedAgain(ctx, n)...)
+		if _, err := os.Lstat(n.NodeFilePath()); errors.Is(err, fs.ErrNotExist) {
+			checks = append(checks, checkUnadopted(ctx, n)...)
+		}
 		checks = append(checks, checkHostDaemons(ctx, n, services)...)
 		checks = append(checks, checkServices(ctx, n, services)...)
 	}

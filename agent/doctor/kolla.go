@@ -22,7 +22,7 @@ func checkKolla(ctx context.Context, n *node.Node, services []generation.Service
 	var beside, remedies []string
 	for _, s := range services {
 		c, err := n.Engine.Inspect(ctx, adopt.ContainerName(s.Name))
-		if err != nil || c.Spec.Labels[node.LabelNode] != "" || !adopt.IsKolla(c) || c.State.Stopped() {
+		if err != nil || c.Spec.Labels[node.LabelNode] != "" || !node.IsKolla(c) || c.State.Stopped() {
 			continue
 		}
 		beside = append(beside, c.Spec.Name)
@@ -47,13 +47,46 @@ func checkKolla(ctx context.Context, n *node.Node, services []generation.Service
 	return []Check{{"kolla", Bad, text, remedy + "; to leave them to kolla-ansible, remove these services from the node file"}}
 }
 
+// checkStartedAgain finds containers of generation 0 that run beside what has replaced them.
+func checkStartedAgain(ctx context.Context, n *node.Node) []Check {
+	current, err := n.Current()
+	adopted, err2 := n.Store().Adopted()
+	if err != nil || err2 != nil {
+		return nil // other checks report it
+	}
+	var checks []Check
+	for _, s := range current.Services {
+		was, ok := adopted.Containers[s.Name]
+		if !ok || s.Origin == 0 {
+			continue
+		}
+		if c, err := n.Engine.Inspect(ctx, was.ID); err == nil && !c.State.Stopped() {
+			checks = append(checks, Check{"kolla", Bad, fmt.Sprintf("kolla-ansible's container %s was started again, beside %s", c.Spec.Name, s.Name), "`kollet upgrade` stops it"})
+		}
+	}
+	return checks
+}
+
+// checkUnadopted says how a node that kolla-ansible runs gets its node file.
+func checkUnadopted(ctx context.Context, n *node.Node) []Check {
+	all, err := n.Engine.List(ctx, nil)
+	if err != nil {
+		return nil // the check of the engine reports it
+	}
+	at := slices.IndexFunc(all, func(c containers.Container) bool { return node.IsKolla(c) && !c.State.Stopped() })
+	if at < 0 {
+		return nil
+	}
+	return []Check{{"kolla", Warning, fmt.Sprintf("kolla-ansible runs this node, with %s among others", all[at].Spec.Name), "`kollet adopt --plan` proposes a node file, and `kollet adopt` takes the node over"}}
+}
+
 // kollaHolds returns the container of kolla-ansible in which a process runs; empty if there is none.
 func kollaHolds(ctx context.Context, n *node.Node, pid int) string {
 	all, err := n.Engine.List(ctx, nil)
 	if err != nil {
 		return "" // it is a stranger, whatever it is
 	}
-	all = slices.DeleteFunc(all, func(c containers.Container) bool { return !adopt.IsKolla(c) })
+	all = slices.DeleteFunc(all, func(c containers.Container) bool { return !node.IsKolla(c) })
 	if c := holder(n, all, pid); c != nil {
 		return c.Spec.Name
 	}

@@ -93,3 +93,34 @@ func TestKollaBeside(t *testing.T) {
 		})
 	}
 }
+
+// Nobody has to search for why two of a service run.
+func TestStartedAgain(t *testing.T) {
+	n := &node.Node{Root: t.TempDir()}
+	g := generation.Generation{Number: 2, Services: []generation.Service{{Name: "nova-compute", Origin: 2}}}
+	a := generation.Adopted{Containers: map[string]generation.Container{"nova-compute": {ID: "nova_compute", Name: "nova_compute"}}}
+	if err := errors.Join(n.Store().SetAdopted(a), n.Store().Write(g, nil, func(string) error { return nil }), n.Store().SetCurrent(2)); err != nil {
+		t.Fatal(err)
+	}
+	for state, want := range map[containers.State]int{containers.StateExited: 0, containers.StateRunning: 1} {
+		n.Engine = oneContainer{only: containers.Container{State: state, Spec: containers.Spec{Name: "nova_compute"}}}
+		got := checkStartedAgain(t.Context(), n)
+		if len(got) != want || want == 1 && got[0].Text != "kolla-ansible's container nova_compute was started again, beside nova-compute" {
+			t.Errorf("%s: %+v", state, got)
+		}
+	}
+}
+
+// A node without a node file may be one of kolla-ansible.
+func TestUnadopted(t *testing.T) {
+	of := containers.Container{State: containers.StateRunning, Spec: containers.Spec{Name: "nova_compute", Env: map[string]string{node.ServiceVariable: "nova-compute"}}}
+	stopped, other := of, containers.Container{State: containers.StateRunning}
+	stopped.State = containers.StateExited
+	got := checkUnadopted(t.Context(), &node.Node{Engine: engine{all: []containers.Container{other, of}}})
+	if len(got) != 1 || got[0].Level != Warning || !strings.Contains(got[0].Remedy, "`kollet adopt --plan`") {
+		t.Errorf("%+v", got)
+	}
+	if got := checkUnadopted(t.Context(), &node.Node{Engine: engine{all: []containers.Container{other, stopped}}}); len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
+	"github.com/kollet/kollet/agent/gate"
 	"github.com/kollet/kollet/agent/generation"
 	"github.com/kollet/kollet/agent/guest"
 	"github.com/kollet/kollet/containers"
@@ -93,6 +95,23 @@ func (e recognising) List(ctx context.Context, labels map[string]string) ([]cont
 
 // IsAdopted reports whether a container is one of generation 0, which kollet did not create.
 func IsAdopted(c containers.Container) bool { return c.Spec.Labels[LabelGeneration] == "0" }
+
+// ServiceVariable is in the environment of every container that kolla-ansible makes.
+const ServiceVariable = "KOLLA_SERVICE_NAME"
+
+// IsKolla reports whether kolla-ansible made a container: all of its containers have the
+// variable or the mount (kolla-ansible: module_utils/kolla_container_worker.py and
+// group_vars). Those of kollet have them too.
+func IsKolla(c containers.Container) bool {
+	if c.Spec.Labels[LabelNode] != "" && !IsAdopted(c) {
+		return false
+	}
+	_, named := c.Spec.Env[ServiceVariable]
+	return named || slices.ContainsFunc(c.Spec.Mounts, IsConfigMount)
+}
+
+// IsConfigMount reports whether a mount has a service's config files.
+func IsConfigMount(m containers.Mount) bool { return filepath.Clean(m.Target) == gate.Config }
 
 // adopted returns the containers of generation 0 as guests are recognised by them.
 func (n *Node) adopted() guest.Adopted {

@@ -77,7 +77,7 @@ func (n *Node) ContainerSpec(s generation.Service, number int) containers.Spec {
 	}
 	spec.Entrypoint = append(spec.Entrypoint, "--")
 	spec.Command = s.Argv
-	spec.Env = map[string]string{"KOLLA_SERVICE_NAME": s.Name, gate.Strategy: gate.StrategyOnce}
+	spec.Env = map[string]string{ServiceVariable: s.Name, gate.Strategy: gate.StrategyOnce}
 	maps.Copy(spec.Env, s.Spec.Env)
 	spec.Mounts = append(slices.Clone(s.Spec.Mounts), n.OwnMounts(s.Name, number)...)
 	return spec.Canonical()

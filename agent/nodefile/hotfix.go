@@ -65,9 +65,10 @@ func (n *Node) apply(c Change, problems *report.Problems) {
 // replace gives a service another image.
 func (n *Node) replace(name, image string) {
 	service := n.Services[name]
+	otherwise := n.Images.Complete(service.Image) // also with another tag
 	service.Image = image
 	n.Services[name] = service
-	if n.Images.Complete(image) == service.InsteadOf {
+	if given := n.Images.Complete(image); given == service.InsteadOf && given == otherwise {
 		return // the node file says the same
 	}
 	if n.Hotfix.Images == nil {

@@ -114,6 +114,8 @@ func TestHotfix(t *testing.T) {
 		"service gone":     {nodefile.Change{Kept: kept, DropImages: []string{"dd"}}, "reg/a:v2", "reg/b:hot", nodefile.Hotfix{Tag: "v2", Images: map[string]string{"bb": "b:hot"}}},
 		"file catches up":  {nodefile.Change{Kept: nodefile.Hotfix{Tag: "v1", Images: map[string]string{"bb": "b:1"}}}, "reg/a:v1", "reg/b:1", nodefile.Hotfix{}},
 		"nothing to drop":  {nodefile.Change{DropTag: true, DropImages: []string{"aa"}}, "reg/a:v1", "reg/b:1", nodefile.Hotfix{}},
+		"not of the tag":   {nodefile.Change{Kept: nodefile.Hotfix{Tag: "v2"}, Images: map[string]string{"aa": "a:v1"}}, "reg/a:v1", "reg/b:1", nodefile.Hotfix{Tag: "v2", Images: map[string]string{"aa": "a:v1"}}},
+		"and without it":   {nodefile.Change{Kept: nodefile.Hotfix{Tag: "v2", Images: map[string]string{"aa": "a:v1"}}, DropTag: true}, "reg/a:v1", "reg/b:1", nodefile.Hotfix{}},
 		"image of the tag": {nodefile.Change{Kept: nodefile.Hotfix{Tag: "v2"}, Images: map[string]string{"aa": "a:v2"}}, "reg/a:v2", "reg/b:1", nodefile.Hotfix{Tag: "v2", Images: map[string]string{"aa": "a:v2"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

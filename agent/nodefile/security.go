@@ -3,7 +3,6 @@ package nodefile
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/kollet/kollet/containers"
@@ -12,17 +11,12 @@ import (
 // Security returns what security_opt says, with the path of the file on the host that has
 // the seccomp profile, or the key of the first problem.
 func (s Service) Security() (out containers.Security, profile, key string, err error) {
-	var seen []string
 	for i, option := range s.SecurityOpt {
 		key = fmt.Sprintf("security_opt[%d]", i)
 		name, value := option, ""
 		if at := strings.IndexAny(option, "=:"); at >= 0 { // the docker command takes both
 			name, value = option[:at], option[at+1:]
 		}
-		if slices.Contains(seen, name) {
-			return out, "", key, fmt.Errorf("%s is there twice, got %q; remove one", name, option)
-		}
-		seen = append(seen, name)
 		switch {
 		case name == "no-new-privileges" && (value == "" || value == "true" || value == "false"):
 			out.NoNewPrivileges = value != "false"

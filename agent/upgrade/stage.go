@@ -77,9 +77,23 @@ func (t *transaction) freeNames(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("check the name of %s: %w", s.Name, err)
 		}
-		return fmt.Errorf("check: a container named %s exists that kollet did not create; stop and remove it first", s.Name)
+		return fmt.Errorf("check: a container named %s exists that kollet did not create; %s", s.Name, t.freesName(other))
 	}
 	return nil
+}
+
+// freesName says what to do about a container that has the name of a service.
+func (t *transaction) freesName(other containers.Container) string {
+	rename := fmt.Sprintf("rename it, as with `docker rename %s %s-kolla`, or remove it", other.Spec.Name, other.Spec.Name)
+	switch {
+	case !node.IsKolla(other):
+		return "stop and remove it first"
+	case len(t.from.Services) > 0 && !t.from.Adopted(): // it was left to kolla-ansible
+		return fmt.Sprintf("if kolla-ansible is to run it no longer, stop it with %s, and %s", t.node.StopKolla(other), rename)
+	case t.target.Reason == "adopt":
+		return "kolla-ansible runs it: take it over, or remove the service from the node file"
+	}
+	return "kolla-ansible runs it: `kollet adopt` takes it over"
 }
 
 // freeKeptNames refuses a name that is taken and that a container of generation 0 gets after the

@@ -23,7 +23,7 @@ A rollback is an upgrade to a new generation with the content of the earlier one
 it is checked and verified, undone if it fails, and does not harm guests. --force is
 that of ` + "`kollet upgrade`" + `. A rollback to 0 gives a node that ` + "`kollet adopt`" + ` took over back to
 kolla-ansible, whose containers run again as they were. Just after the take-over, a rollback
-without N does the same. Named volumes keep their current data. ` + "`kollet history`" + ` lists the generations that are kept.` + gapHelp + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
+without N does the same; on a node that was given back, it is refused. Named volumes keep their current data. ` + "`kollet history`" + ` lists the generations that are kept.` + gapHelp + exitHelp(nil, exitDone, exitFailed, exitInput, exitOperator, exitLocked, exitDeferred),
 		Example: `  kollet rollback
   kollet rollback 3
   kollet rollback 0`,
