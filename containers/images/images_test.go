@@ -243,14 +243,6 @@ func TestProbesOfFilesAndURLs(t *testing.T) {
 	}
 }
 
-// Programs other than libvirtd are executed without preparation: no virtlogd, no directories.
-func TestLibvirtStartPassesOthersThrough(t *testing.T) {
-	out, err := exec.Command("nova-libvirt/libvirt-start", "echo", "a b", "c").CombinedOutput()
-	if err != nil || string(out) != "a b c\n" {
-		t.Errorf("got %q, %v", out, err)
-	}
-}
-
 // A second version must only need a new label: VERSION comes after every step that creates a
 // layer, in each stage. And the base image must be configurable.
 func TestDockerfiles(t *testing.T) {

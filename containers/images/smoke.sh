@@ -100,7 +100,7 @@ prints nova-libvirt root "virtlogd (libvirt)" virtlogd --version
 prints nova-libvirt root "QEMU emulator" qemu-system-x86_64 --version
 prints nova-libvirt root "" virsh --version
 prints nova-libvirt root "ovs-vsctl (Open vSwitch)" ovs-vsctl --version
-prints nova-libvirt root "42436" libvirt-start id -u nova
+prints nova-libvirt root "42436" id -u nova
 programs nova-libvirt root swtpm swtpm_setup saslpasswd2
 prints nova-libvirt root "59" id -u tss
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -28,8 +29,12 @@ if [ "$(id -u)" = 0 ]; then
 else
 	sudo /usr/local/bin/kolla_set_configs
 fi
+. /usr/local/bin/kolla_extend_start
 exec $(cat /run_command)
 `
+
+// extensions are what the images of some services do before the service.
+var extensions = map[string]string{"nova-ssh": "mkdir -p /run/sshd\nssh-keygen -A\n"}
 
 // setConfigs reads a config.json in which each entry is one line. A nova_libvirt that is the first
 // with the volume of Nova has to make what nova-compute's image has there.
@@ -77,7 +82,11 @@ func PushImage(t testing.TB, registry *machine.Registry, service string) string 
 	nodetest.Check(t, err)
 	var content bytes.Buffer
 	w := tar.NewWriter(&content)
-	for _, f := range append(slices.Clone(files), file{"usr/local/bin/dumb-init", 0o755, string(image.Program(t))}) {
+	added := append(slices.Clone(files), file{"usr/local/bin/dumb-init", 0o755, string(image.Program(t))}, file{"usr/local/bin/kolla_extend_start", 0o755, extensions[service]})
+	if strings.HasPrefix(service, "prometheus-") { // all of Kolla's images have sudo
+		added = append(added, file{"usr/bin/sudo", 0o4755, string(image.Program(t))})
+	}
+	for _, f := range added {
 		nodetest.Check(t, w.WriteHeader(&tar.Header{Name: f.path, Mode: f.mode, Size: int64(len(f.content))}))
 		_, err = io.WriteString(w, f.content)
 		nodetest.Check(t, err)
